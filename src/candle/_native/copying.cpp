@@ -1,0 +1,104 @@
+#include "copying.h"
+
+#include "move.h"
+
+namespace candle {
+
+namespace {
+
+constexpr int64_t gil_free_bytes = 1 << 16;  // below this a copy takes less time than letting go of the GIL and back
+
+}  // namespace
+
+void bit_strides(const Source& source, int64_t* strides) noexcept {
+  for (int32_t i = 0; i < source.ndim; i++) strides[i] = source.strides[i] * source.unit;
+}
+
+bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape, int64_t nbytes) noexcept {
+  CopyStatus status;
+  {
+    const WithoutGil without(nbytes >= gil_free_bytes);
+    status = copy(dst, src, ndim, shape);
+  }
+  if (status == CopyStatus::no_memory) PyErr_NoMemory();
+  if (status == CopyStatus::no_cast) {
+    PyErr_Format(PyExc_BufferError, "%s does not become %s", dtype_table[dtype_id(src.dtype)].name,
+                 dtype_table[dtype_id(dst.dtype)].name);
+  }
+  return status == CopyStatus::ok;
+}
+
+bool writable(const Tensor* dst) noexcept {
+  if (dst->read_only) {
+    PyErr_SetString(PyExc_ValueError, "the tensor is read-only; t.copy() gives one that can be written");
+    return false;
+  }
+  const int32_t axis = dst->size == 0 ? -1 : overlapping_axis(dst->ndim(), dst->shape(), dst->strides());
+  if (axis >= 0) {
+    PyErr_Format(PyExc_ValueError,
+                 "axis %d has stride 0: its %lld elements are one and the same memory; write to t.copy() instead", axis,
+                 static_cast<long long>(dst->shape()[axis]));
+    return false;
+  }
+  return true;
+}
+
+bool copy_into(Tensor* dst, const Tensor* src) noexcept {
+  if (!writable(dst)) return false;
+  int64_t from_strides[max_ndim];
+  if (!broadcast_strides(src->ndim(), src->shape(), src->strides(), dst->ndim(), dst->shape(), from_strides)) {
+    Ref from = Ref::steal(extents_tuple(src->shape(), src->ndim()));
+    Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
+    if (from && to) {
+      PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(), to.get());
+    }
+    return false;
+  }
+  Demand demand;
+  demand.cast_to = dst->dtype;
+  const Source source = source_of(src);
+  Decision decision = decide(source, demand, CopyMode::always);
+  decision.nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
+  const Move move{decision, source, demand, "candle"};
+  if (decision.action == Action::refuse) {
+    refuse(move);
+    return false;
+  }
+  if (!record(move)) return false;
+  int64_t to_strides[max_ndim];
+  bit_strides(source_of(dst), to_strides);
+  for (int32_t i = 0; i < dst->ndim(); i++) from_strides[i] *= src->bits();
+  const Side to{dst->data, dst->row().dlpack, false, dst->padded, to_strides};
+  const Side from{src->data, src->row().dlpack, false, src->padded, from_strides};
+  return run_copy(to, from, dst->ndim(), dst->shape(), decision.nbytes);
+}
+
+PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept {
+  const DTypeId dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  const bool padded = !demand.packed && dtype_table[dtype].dlpack.bits < 8;
+  Tensor* result = allocate(type, dtype, source.ndim, source.shape, 256, padded);
+  if (result == nullptr) return nullptr;
+  Ref owned = Ref::steal(result->object());
+  int64_t from_strides[max_ndim], to_strides[max_ndim];
+  bit_strides(source, from_strides);
+  bit_strides(source_of(result), to_strides);
+  const Side to{result->data, result->row().dlpack, false, padded, to_strides};
+  const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded, from_strides};
+  if (!run_copy(to, from, source.ndim, source.shape, bytes_of(source.size, dtype, padded))) return nullptr;
+  return owned.release();
+}
+
+PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode, Decision* decision) noexcept {
+  const Source source = source_of(tensor);
+  *decision = decide(source, demand, mode);
+  if (decision->action == Action::share) return Py_NewRef(tensor->object());
+  const Move move{*decision, source, demand, "candle"};
+  if (decision->action == Action::refuse) {
+    refuse(move);
+    return nullptr;
+  }
+  if (!record(move)) return nullptr;
+  return copy_of(state.tensor_type, source, demand);
+}
+
+}  // namespace candle

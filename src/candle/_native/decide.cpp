@@ -1,0 +1,182 @@
+#include "decide.h"
+
+#include <cinttypes>
+#include <cstdio>
+
+#include "cast.h"
+#include "layout.h"
+
+namespace candle {
+
+namespace {
+
+/// What an element's address has to be a multiple of: its size, a complex number's component's.
+uintptr_t natural_alignment(DTypeId dtype) {
+  const DTypeRow& row = dtype_table[dtype];
+  const int bytes = item_bytes(row.dlpack);
+  return static_cast<uintptr_t>(row.kind == Kind::complex_number ? bytes / 2 : bytes);
+}
+
+bool divides(const Source& source, int bits) {
+  for (int32_t i = 0; i < source.ndim; i++) {
+    if (source.shape[i] > 1 && source.strides[i] * source.unit % bits != 0) return false;
+  }
+  return true;
+}
+
+bool has_negative(const Source& source) {
+  return negative_axis(source.ndim, source.shape, source.strides) >= 0;
+}
+
+/// The source's strides in elements. Only where they divide.
+struct ElementStrides {
+  int64_t values[max_ndim];
+  explicit ElementStrides(const Source& source) {
+    const int bits = item_bits(dtype_table[source.dtype].dlpack, source.padded);
+    for (int32_t i = 0; i < source.ndim; i++) values[i] = source.strides[i] * source.unit / bits;
+  }
+};
+
+const char* dtype_name(DTypeId dtype) {
+  return dtype == unknown_dtype ? "of unknown dtype" : dtype_table[dtype].name;
+}
+
+}  // namespace
+
+int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept {
+  int64_t bits;
+  if (__builtin_mul_overflow(size, item_bits(dtype_table[dtype].dlpack, padded), &bits)) return -1;
+  return bits / 8 + (bits % 8 != 0);
+}
+
+Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexcept {
+  ReasonSet reasons = source.reasons;
+  const DTypeId result = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  const int bits = item_bits(dtype_table[source.dtype].dlpack, source.padded);
+
+  if (result != source.dtype) {
+    reasons |= bit(Reason::dtype);
+    if (!can_cast(dtype_table[source.dtype].dlpack, dtype_table[result].dlpack)) {
+      reasons |= bit(Reason::no_cast);
+    }
+  }
+  if ((demand.dtypes >> result & 1) == 0) reasons |= bit(Reason::dtype_unknown);
+  if ((demand.narrows >> result & 1) != 0) reasons |= bit(Reason::would_narrow);
+  if (demand.host_only && !host_memory(source.device)) reasons |= bit(Reason::device);
+  if (source.swapped) reasons |= bit(Reason::byte_order);
+  if (source.read_only && !demand.read_only) reasons |= bit(Reason::read_only);
+  if ((!demand.packed && bits < 8) || (!demand.padded && source.padded)) reasons |= bit(Reason::packed);
+  if (source.size > 0) {
+    const auto address = reinterpret_cast<uintptr_t>(source.data);
+    if (bits >= 8 && (address & (natural_alignment(source.dtype) - 1)) != 0) {
+      reasons |= bit(Reason::misaligned);
+    }
+    if ((address & (demand.alignment - 1)) != 0) reasons |= bit(Reason::alignment);
+    const bool odd = source.unit != bits && !divides(source, bits);
+    if (odd) reasons |= bit(Reason::odd_stride);
+    if (!demand.negative_strides && has_negative(source)) reasons |= bit(Reason::negative_stride);
+    if (!odd && (demand.c_order || demand.dense)) {
+      const ElementStrides strides(source);
+      if (demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values)) {
+        reasons |= bit(Reason::order);
+      }
+      if (demand.dense && !is_dense(source.ndim, source.shape, strides.values)) {
+        reasons |= bit(Reason::not_dense);
+      }
+    }
+  }
+  if (mode == CopyMode::always) reasons |= bit(Reason::requested);
+
+  Decision decision{source.route, Action::share, reasons, 0};
+  if (reasons == 0) return decision;
+  decision.nbytes = bytes_of(source.size, result, false);
+  decision.action = (reasons & fatal_reasons) != 0 || mode == CopyMode::never ? Action::refuse : Action::copy;
+  return decision;
+}
+
+Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {
+  Fact fact;
+  const auto say = [&fact](const char* format, auto... values) {
+    std::snprintf(fact.text, sizeof fact.text, format, values...);
+  };
+  const char* name = dtype_name(source.dtype);
+  const char* wanted = dtype_name(demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to);
+  const char* consumer = demand.consumer;
+  const auto address = reinterpret_cast<uintptr_t>(source.data);
+  switch (reason) {
+    case Reason::requested:
+      say("a copy was asked for (copy=True)");
+      break;
+    case Reason::dtype:
+      say("the elements are %s and %s was asked for", name, wanted);
+      break;
+    case Reason::order:
+      say("the elements do not lie in row-major order without gaps, as %s needs them", consumer);
+      break;
+    case Reason::byte_order:
+      say("the %s elements lie in the byte order of another machine", name);
+      break;
+    case Reason::misaligned:
+      say("the address 0x%" PRIxPTR " is not a multiple of %d, the alignment of %s", address,
+          static_cast<int>(natural_alignment(source.dtype)), name);
+      break;
+    case Reason::odd_stride:
+      for (int32_t i = 0; i < source.ndim; i++) {
+        if (source.shape[i] > 1 && source.strides[i] % item_bytes(dtype_table[source.dtype].dlpack) != 0) {
+          say("axis %d has a stride of %" PRId64 " bytes, no multiple of the %d bytes of %s", i,
+              source.strides[i], item_bytes(dtype_table[source.dtype].dlpack), name);
+          break;
+        }
+      }
+      break;
+    case Reason::negative_stride: {
+      const int32_t axis = negative_axis(source.ndim, source.shape, source.strides);
+      say("axis %d has stride %" PRId64 ", and %s takes no negative strides", axis, source.strides[axis],
+          consumer);
+      break;
+    }
+    case Reason::read_only:
+      say("the memory is read-only, and %s would be free to write to it", consumer);
+      break;
+    case Reason::not_dense:
+      say("the elements have gaps between them or overlap, and %s takes only dense memory", consumer);
+      break;
+    case Reason::alignment:
+      say("the address 0x%" PRIxPTR " is not a multiple of %u, as %s needs it", address, demand.alignment,
+          consumer);
+      break;
+    case Reason::conj_bit:
+      say("the tensor is a conjugate view: its memory holds the conjugates of its values");
+      break;
+    case Reason::neg_bit:
+      say("the tensor is a negative view: its memory holds its values with the other sign");
+      break;
+    case Reason::packed:
+      say(source.padded ? "the %s elements take a byte each, and %s takes them packed"
+                        : "the %s elements are packed, several to a byte, and %s takes one a byte",
+          name, consumer);
+      break;
+    case Reason::dtype_unknown:
+      say("%s has no %s", consumer, wanted);
+      break;
+    case Reason::would_narrow:
+      say("%s would make %s smaller", consumer, wanted);
+      break;
+    case Reason::device:
+      say("the memory is on DLPack device type %d, number %d; this version of candle moves host memory only",
+          static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id));
+      break;
+    case Reason::requires_grad:
+      say("the tensor requires grad, and candle records no gradients");
+      break;
+    case Reason::no_cast:
+      say("%s does not become %s: that would lose what it means", name, wanted);
+      break;
+    case Reason::count:
+      say("no reason");
+      break;
+  }
+  return fact;
+}
+
+}  // namespace candle

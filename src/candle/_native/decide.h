@@ -1,0 +1,131 @@
+// The one decision on every move: share, copy or refuse, and why. No Python here.
+//
+// A Source says what memory is like, a Demand what a consumer takes. Ingest, export and `explain` all act on the Decision.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dtype_table.h"
+
+namespace candle {
+
+/// The protocol a move takes.
+enum class Route : uint8_t {
+  candle,
+  exchange,
+  numpy,
+  dlpack_versioned,
+  dlpack_legacy,
+  array_struct,
+  array_interface,
+  buffer,
+  array,
+  sequence,
+  scalar,
+};
+inline constexpr const char* route_names[] = {
+    "candle",          "exchange", "numpy", "dlpack_versioned", "dlpack_legacy", "array_struct",
+    "array_interface", "buffer",   "array", "sequence",         "scalar",
+};
+
+enum class Action : uint8_t { share, copy, refuse };
+inline constexpr const char* action_names[] = {"share", "copy", "refuse"};
+
+enum class CopyMode : uint8_t { if_needed, never, always };
+
+/// Why a move cannot share. The first group is put right by a copy, the second is not.
+enum class Reason : uint8_t {
+  requested,
+  dtype,
+  order,
+  byte_order,
+  misaligned,
+  odd_stride,
+  negative_stride,
+  read_only,
+  not_dense,
+  alignment,
+  conj_bit,
+  neg_bit,
+  packed,
+  // From here on a copy does not help.
+  dtype_unknown,
+  would_narrow,
+  device,
+  requires_grad,
+  no_cast,
+  count,
+};
+inline constexpr const char* reason_names[] = {
+    "requested",  "dtype",     "order",     "byte_order", "misaligned", "odd_stride", "negative_stride",
+    "read_only",  "not_dense", "alignment", "conj_bit",   "neg_bit",    "packed",
+    "dtype_unknown", "would_narrow", "device", "requires_grad", "no_cast",
+};
+static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
+
+using ReasonSet = uint32_t;
+
+constexpr ReasonSet bit(Reason reason) { return ReasonSet{1} << static_cast<int>(reason); }
+
+/// Reasons that no copy puts right.
+inline constexpr ReasonSet fatal_reasons = ~(bit(Reason::dtype_unknown) - 1);
+
+/// Memory as a producer describes it. The arrays stay the producer's.
+struct Source {
+  std::byte* data = nullptr;
+  int64_t size = 0;  // elements
+  const int64_t* shape = nullptr;
+  const int64_t* strides = nullptr;  // in units of `unit` bits
+  int32_t unit = 0;                  // the item's own bits, or 8 where a protocol counts bytes
+  int32_t ndim = 0;
+  DLDevice device = {kDLCPU, 0};
+  DTypeId dtype = unknown_dtype;
+  Route route = Route::candle;
+  bool read_only = false;
+  bool swapped = false;
+  bool padded = false;
+  ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, requires_grad
+};
+
+/// What a consumer takes.
+struct Demand {
+  const char* consumer = "candle";
+  DTypeSet dtypes = ~DTypeSet{0};      // those it can express
+  DTypeSet narrows = 0;                // those it would silently make smaller
+  DTypeId cast_to = unknown_dtype;     // asked for by the caller
+  uint32_t alignment = 1;              // bytes the first element's address has to be a multiple of
+  bool c_order = false;                // row-major without gaps, asked for by the caller
+  bool dense = false;                  // no gaps and no overlap
+  bool negative_strides = true;
+  bool read_only = true;               // it knows read-only memory, or never writes
+  bool packed = true;                  // it takes sub-byte elements packed
+  bool padded = true;                  // it takes them a byte each
+  bool host_only = true;               // device memory is refused
+};
+
+struct Decision {
+  Route route = Route::candle;
+  Action action = Action::share;
+  ReasonSet reasons = 0;
+  int64_t nbytes = 0;  // to be copied
+};
+
+/// Decides one move. Moves nothing.
+Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexcept;
+
+/// The measured fact behind a reason, in words.
+struct Fact {
+  char text[240];
+};
+Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept;
+
+/// Bytes `size` elements take: packed where the dtype is smaller than a byte. -1 on overflow.
+int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept;
+
+inline bool host_memory(DLDevice device) {
+  return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
+         device.device_type == kDLROCMHost;
+}
+
+}  // namespace candle

@@ -1,0 +1,32 @@
+// The ways out: DLPack capsules, the C exchange table, numpy, torch, buffers.
+#pragma once
+
+#include <dlpack/dlpack.h>
+
+#include "pyref.h"
+
+namespace candle {
+
+struct Tensor;
+
+/// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets what a capsule can say.
+/// nullptr with a MemoryError set.
+DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags) noexcept;
+
+PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* dlpack_device(PyObject* self, PyObject*);
+PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* get_array_interface(PyObject* self, void*);
+PyObject* to_memoryview(PyObject* self, PyObject*);
+
+/// `_core.legacy_capsule(t)`: shares read-only memory too, for a consumer that never writes.
+PyObject* legacy_capsule(PyObject* module, PyObject* tensor);
+
+/// Puts `__dlpack_c_exchange_api__` on the Tensor type; -1 with an error set.
+int init_exchange_table() noexcept;
+/// Makes the type behind memoryview(); -1 with an error set.
+int init_buffer_type(PyObject* module) noexcept;
+
+}  // namespace candle

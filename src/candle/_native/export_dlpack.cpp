@@ -1,0 +1,209 @@
+// __dlpack__: what candle hands out, no consumer can crash on or misread.
+#include <cstdlib>
+#include <cstring>
+
+#include "copying.h"
+#include "export.h"
+#include "move.h"
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+/// A managed struct of either version, its extents behind it in the same allocation.
+template <typename Managed>
+struct Export {
+  Managed managed;
+  Storage* storage;
+};
+
+/// Runs on any thread, with or without the GIL, also after the interpreter's end.
+template <typename Managed>
+void delete_export(Managed* managed) noexcept {
+  auto* exported = reinterpret_cast<Export<Managed>*>(managed);
+  Storage* storage = exported->storage;
+  std::free(exported);
+  live.exports.fetch_sub(1, std::memory_order_relaxed);
+  storage->release(false);
+}
+
+template <typename Managed>
+Managed* export_tensor(const Tensor* tensor) {
+  const auto ndim = static_cast<size_t>(tensor->ndim());
+  const size_t extents = 2 * ndim * sizeof(int64_t);
+  auto* exported = static_cast<Export<Managed>*>(std::malloc(sizeof(Export<Managed>) + extents));
+  if (exported == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  auto* shape = reinterpret_cast<int64_t*>(exported + 1);
+  std::memcpy(shape, tensor->shape(), extents);
+  tensor->storage->retain();
+  exported->storage = tensor->storage;
+  exported->managed.manager_ctx = exported;
+  exported->managed.deleter = delete_export<Managed>;
+  exported->managed.dl_tensor = {
+      .data = tensor->size == 0 ? nullptr : tensor->data,
+      .device = tensor->device,
+      .ndim = tensor->ndim(),
+      .dtype = tensor->row().dlpack,
+      .shape = shape,
+      .strides = shape + ndim,
+      .byte_offset = 0,
+  };
+  live.exports.fetch_add(1, std::memory_order_relaxed);
+  return &exported->managed;
+}
+
+template <typename Managed>
+constexpr const char* capsule_name() {
+  return sizeof(Managed) == sizeof(DLManagedTensor) ? "dltensor" : "dltensor_versioned";
+}
+
+/// A capsule nobody consumed still owes its deleter; one that was consumed has another name.
+template <typename Managed>
+void destroy_capsule(PyObject* capsule) {
+  if (!PyCapsule_IsValid(capsule, capsule_name<Managed>())) return;
+  const PendingError pending;
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, capsule_name<Managed>()));
+  managed->deleter(managed);
+}
+
+template <typename Managed>
+PyObject* capsule_of(Managed* managed) {
+  if (managed == nullptr) return nullptr;
+  PyObject* capsule = PyCapsule_New(managed, capsule_name<Managed>(), destroy_capsule<Managed>);
+  if (capsule == nullptr) managed->deleter(managed);
+  return capsule;
+}
+
+/// What the keywords of `__dlpack__` asked for.
+struct Asked {
+  bool versioned = false;
+  CopyMode copy = CopyMode::if_needed;
+};
+
+bool parse_stream(PyObject* value) {
+  if (value == Py_None) return true;
+  const long stream = PyLong_AsLong(value);
+  if (stream == -1 && PyErr_Occurred()) return false;
+  if (stream == -1) return true;
+  PyErr_Format(PyExc_ValueError, "stream=%ld: memory on the CPU has no streams; pass None or -1", stream);
+  return false;
+}
+
+bool parse_max_version(PyObject* value, bool* versioned) {
+  if (value == Py_None) return true;
+  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+    PyErr_Format(PyExc_TypeError, "max_version is None or a tuple (major, minor), not %R", value);
+    return false;
+  }
+  const long major = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
+  if (major == -1 && PyErr_Occurred()) return false;
+  *versioned = major >= DLPACK_MAJOR_VERSION;
+  return true;
+}
+
+bool parse_dl_device(PyObject* value, const Tensor* tensor) {
+  if (value == Py_None) return true;
+  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
+    PyErr_Format(PyExc_TypeError, "dl_device is None or a tuple (type, number), not %R", value);
+    return false;
+  }
+  const long type = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
+  if (type == -1 && PyErr_Occurred()) return false;
+  if (type == kDLCPU && host_memory(tensor->device)) return true;
+  if (type == static_cast<long>(tensor->device.device_type)) return true;
+  PyErr_Format(PyExc_BufferError,
+               "dl_device=%R: the memory is on DLPack device type %d and this version of candle does not move it", value,
+               static_cast<int>(tensor->device.device_type));
+  return false;
+}
+
+bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, const Tensor* tensor, Asked* asked) {
+  if (nargs != 0) {
+    PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
+    return false;
+  }
+  const Names& n = state.names;
+  PyObject* const accepted[] = {n.max_version, n.copy, n.dl_device, n.stream};
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    switch (keyword_index("__dlpack__", PyTuple_GET_ITEM(names, i), accepted, 4)) {
+      case 0:
+        if (!parse_max_version(args[i], &asked->versioned)) return false;
+        break;
+      case 1:
+        if (!parse_copy(args[i], &asked->copy)) return false;
+        break;
+      case 2:
+        if (!parse_dl_device(args[i], tensor)) return false;
+        break;
+      case 3:
+        if (!parse_stream(args[i])) return false;
+        break;
+      default:
+        return false;
+    }
+  }
+  return true;
+}
+
+/// What a capsule can say: no negative strides, and in a legacy one nothing of read-only or padded elements.
+constexpr Demand capsule_demand(bool versioned) {
+  Demand demand;
+  demand.consumer = versioned ? "a consumer of DLPack" : "a consumer of legacy DLPack capsules";
+  demand.negative_strides = false;
+  demand.read_only = versioned;
+  demand.padded = versioned;
+  return demand;
+}
+constexpr Demand versioned_demand = capsule_demand(true);
+constexpr Demand legacy_demand = capsule_demand(false);
+
+}  // namespace
+
+DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags) noexcept {
+  auto* managed = export_tensor<DLManagedTensorVersioned>(tensor);
+  if (managed == nullptr) return nullptr;
+  managed->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  if (tensor->read_only) flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+  if (tensor->padded) flags |= DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED;
+  managed->flags = flags;
+  return managed;
+}
+
+PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  auto* tensor = reinterpret_cast<Tensor*>(self);
+  Asked asked;
+  if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
+  const Demand& demand = asked.versioned ? versioned_demand : legacy_demand;
+  Decision decision;
+  const Ref meant = Ref::steal(conform(tensor, demand, asked.copy, &decision));
+  if (!meant) return nullptr;
+  const auto* fit = reinterpret_cast<Tensor*>(meant.get());
+  if (!asked.versioned) return capsule_of(export_tensor<DLManagedTensor>(fit));
+  const bool copied = decision.action == Action::copy;
+  return capsule_of(export_versioned(fit, copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0));
+}
+
+PyObject* dlpack_device(PyObject* self, PyObject*) {
+  const DLDevice device = reinterpret_cast<Tensor*>(self)->device;
+  if (device.device_type == kDLCPU && device.device_id == 0) return Py_NewRef(state.cpu_device);
+  return Py_BuildValue("(ii)", static_cast<int>(device.device_type), static_cast<int>(device.device_id));
+}
+
+PyObject* legacy_capsule(PyObject*, PyObject* object) {
+  Tensor* tensor = as_tensor(object);
+  if (tensor == nullptr) {
+    PyErr_Format(PyExc_TypeError, "%s is no Tensor", Py_TYPE(object)->tp_name);
+    return nullptr;
+  }
+  Demand demand = legacy_demand;
+  demand.read_only = true;
+  Decision decision;
+  const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
+  return meant ? capsule_of(export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get()))) : nullptr;
+}
+
+}  // namespace candle

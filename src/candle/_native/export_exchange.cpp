@@ -1,0 +1,250 @@
+// The C exchange table of candle.Tensor, and the door to torch through torch's own.
+#include <algorithm>
+#include <cstdlib>
+
+#include "copying.h"
+#include "demand.h"
+#include "export.h"
+#include "ingest.h"
+#include "move.h"
+#include "tensor.h"
+#include "validate.h"
+
+namespace candle {
+
+namespace {
+
+Tensor* expect_tensor(void* object) {
+  Tensor* tensor = as_tensor(static_cast<PyObject*>(object));
+  if (tensor == nullptr) {
+    PyErr_Format(PyExc_TypeError, "candle's exchange table takes a candle.Tensor, not %s",
+                 Py_TYPE(static_cast<PyObject*>(object))->tp_name);
+  }
+  return tensor;
+}
+
+constexpr Demand table_demand = [] {
+  Demand demand;
+  demand.consumer = "a consumer of DLPack";
+  demand.negative_strides = false;
+  return demand;
+}();
+
+// --- the slots of the table; every one but the allocator is called with the GIL ---
+
+int from_py_object(void* object, DLManagedTensorVersioned** out) {
+  Tensor* tensor = expect_tensor(object);
+  if (tensor == nullptr) return -1;
+  Decision decision;
+  const Ref meant = Ref::steal(conform(tensor, table_demand, CopyMode::if_needed, &decision));
+  if (!meant) return -1;
+  const uint64_t flags = decision.action == Action::copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
+  *out = export_versioned(reinterpret_cast<Tensor*>(meant.get()), flags);
+  return *out == nullptr ? -1 : 0;
+}
+
+/// Steals the managed tensor: on failure its deleter has run.
+int to_py_object(DLManagedTensorVersioned* managed, void** out) {
+  if (managed->version.major != DLPACK_MAJOR_VERSION) {
+    PyErr_Format(PyExc_BufferError, "a managed tensor of DLPack version %u.%u, and candle reads version %d",
+                 managed->version.major, managed->version.minor, DLPACK_MAJOR_VERSION);
+    if (managed->deleter != nullptr) managed->deleter(managed);
+    return -1;
+  }
+  StorageRef owner = StorageRef::steal(Storage::of_versioned(managed));
+  if (!owner) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  Source source;
+  int64_t spare[max_ndim];
+  Fact wrong;
+  if (!validate(managed->dl_tensor, managed->flags, &source, spare, &wrong)) {
+    PyErr_Format(PyExc_BufferError, "the managed tensor is impossible: %s", wrong.text);
+    return -1;
+  }
+  source.route = Route::exchange;
+  const Request plain;
+  *out = finish({state.tensor_type, Py_None, plain}, source, std::move(owner));
+  return *out == nullptr ? -1 : 0;
+}
+
+/// Borrowed: the extents are the Tensor's own. Nothing is copied, so what needs a copy is refused.
+int dltensor_from_py_object(void* object, DLTensor* out) {
+  Tensor* tensor = expect_tensor(object);
+  if (tensor == nullptr) return -1;
+  Decision decision;
+  const Ref same = Ref::steal(conform(tensor, table_demand, CopyMode::never, &decision));
+  if (!same) return -1;
+  *out = {
+      .data = tensor->size == 0 ? nullptr : tensor->data,
+      .device = tensor->device,
+      .ndim = tensor->ndim(),
+      .dtype = tensor->row().dlpack,
+      .shape = tensor->shape(),
+      .strides = tensor->strides(),
+      .byte_offset = 0,
+  };
+  return 0;
+}
+
+struct Block {
+  DLManagedTensorVersioned managed;
+  void* data;
+};
+
+void delete_block(DLManagedTensorVersioned* managed) {
+  auto* block = reinterpret_cast<Block*>(managed);
+  std::free(block->data);
+  std::free(block);
+}
+
+/// Needs no GIL and no Python: errors go through SetError alone.
+int allocate_managed(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+                     void (*SetError)(void* error_ctx, const char* kind, const char* message)) {
+  Source source;
+  int64_t spare[max_ndim];
+  Fact wrong;
+  DLTensor described = *prototype;
+  std::byte somewhere;
+  described.data = &somewhere;  // only shape, dtype and device of a prototype count
+  described.strides = nullptr;
+  described.byte_offset = 0;
+  if (!validate(described, 0, &source, spare, &wrong)) {
+    SetError(error_ctx, "BufferError", wrong.text);
+    return -1;
+  }
+  if (source.device.device_type != kDLCPU) {
+    SetError(error_ctx, "BufferError", "this version of candle allocates host memory only");
+    return -1;
+  }
+  const auto ndim = static_cast<size_t>(source.ndim);
+  const auto bytes = static_cast<size_t>(bytes_of(source.size, source.dtype, false));
+  auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + 2 * ndim * sizeof(int64_t)));
+  void* data = nullptr;
+  if (block == nullptr || (bytes > 0 && posix_memalign(&data, 256, bytes) != 0)) {
+    std::free(block);
+    SetError(error_ctx, "MemoryError", "candle has no memory for the tensor");
+    return -1;
+  }
+  auto* shape = reinterpret_cast<int64_t*>(block + 1);
+  std::copy_n(source.shape, ndim, shape);
+  compact_strides(source.ndim, shape, shape + ndim);
+  block->data = data;
+  block->managed = {
+      .version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION},
+      .manager_ctx = block,
+      .deleter = delete_block,
+      .flags = 0,
+      .dl_tensor = {.data = data,
+                    .device = source.device,
+                    .ndim = source.ndim,
+                    .dtype = prototype->dtype,
+                    .shape = shape,
+                    .strides = shape + ndim,
+                    .byte_offset = 0},
+  };
+  *out = &block->managed;
+  return 0;
+}
+
+int current_work_stream(DLDeviceType device, int32_t, void** out) {
+  if (device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost) {
+    *out = nullptr;
+    return 0;
+  }
+  PyErr_SetString(PyExc_BufferError, "this version of candle knows no streams: it moves host memory only");
+  return -1;
+}
+
+const DLPackExchangeAPI exchange_table = {
+    .header = {.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION}, .prev_api = nullptr},
+    .managed_tensor_allocator = allocate_managed,
+    .managed_tensor_from_py_object_no_sync = from_py_object,
+    .managed_tensor_to_py_object_no_sync = to_py_object,
+    .dltensor_from_py_object_no_sync = dltensor_from_py_object,
+    .current_work_stream = current_work_stream,
+};
+
+// --- torch() ---
+
+/// A framework's own table, and what the framework takes. Loaded when first used.
+struct Door {
+  const DLPackExchangeAPI* table = nullptr;
+  Demand demand;
+  PyObject* on_read_only_copy = nullptr;  // told when memory was copied only because the framework has no read-only
+};
+Door torch_door;
+
+bool load(Door* door, const char* name) {
+  const Ref answer = Ref::steal(PyObject_CallFunction(state.hooks.load_door, "s", name));
+  if (!answer) return false;
+  PyObject *capsule, *demand, *notice;
+  if (!PyArg_ParseTuple(answer.get(), "OOO", &capsule, &demand, &notice)) return false;
+  const Demand* takes = demand_of(demand);
+  if (takes == nullptr) return false;
+  const DLPackExchangeAPI* table = table_in(capsule);
+  if (table == nullptr || table->managed_tensor_to_py_object_no_sync == nullptr) {
+    PyErr_Format(PyExc_BufferError, "the installed %s has no C exchange table of DLPack %d", name, DLPACK_MAJOR_VERSION);
+    return false;
+  }
+  // The Demand's words stay alive with the answer, which is kept for good.
+  door->demand = *takes;
+  door->on_read_only_copy = Py_NewRef(notice);
+  Ref kept = Ref::borrow(demand);
+  (void)kept.release();
+  door->table = table;
+  return true;
+}
+
+/// `copy=`, the only keyword of the named doors.
+bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names, CopyMode* mode) {
+  if (nargs != 0) {
+    PyErr_Format(PyExc_TypeError, "%s() takes keyword arguments only", function);
+    return false;
+  }
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
+    if (!parse_copy(args[i], mode)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  CopyMode mode = CopyMode::if_needed;
+  if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
+  Door& door = torch_door;
+  if (door.table == nullptr && !load(&door, "torch")) return nullptr;
+  auto* tensor = reinterpret_cast<Tensor*>(self);
+  Demand demand = door.demand;
+  if (mode == CopyMode::never) demand.read_only = true;  // the caller's word that nothing is written
+  Decision decision;
+  const Ref meant = Ref::steal(conform(tensor, demand, mode, &decision));
+  if (!meant) return nullptr;
+  if (mode == CopyMode::if_needed && (decision.reasons & bit(Reason::read_only)) != 0) {
+    const Ref told = Ref::steal(PyObject_CallNoArgs(door.on_read_only_copy));
+    if (!told) return nullptr;  // warnings as errors
+  }
+  const bool copied = decision.action == Action::copy;
+  DLManagedTensorVersioned* managed =
+      export_versioned(reinterpret_cast<Tensor*>(meant.get()), copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
+  if (managed == nullptr) return nullptr;
+  void* out = nullptr;
+  // Whether torch has taken the struct when it fails is not told: leaking it is safe, freeing it is not.
+  if (door.table->managed_tensor_to_py_object_no_sync(managed, &out) != 0) {
+    blame_producer("torch");
+    return nullptr;
+  }
+  return static_cast<PyObject*>(out);
+}
+
+int init_exchange_table() noexcept {
+  const Ref capsule = Ref::steal(
+      PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table), "dlpack_exchange_api", nullptr));
+  if (!capsule) return -1;
+  return PyObject_SetAttr(reinterpret_cast<PyObject*>(state.tensor_type), state.names.c_exchange_api, capsule.get());
+}
+
+}  // namespace candle

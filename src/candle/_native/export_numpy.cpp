@@ -1,0 +1,168 @@
+// numpy(), __array__ and __array_interface__.
+#include "copying.h"
+#include "export.h"
+#include "move.h"
+#include "numpy_api.h"
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+/// numpy's dtype for each of candle's, filled when first needed; other packages' types come from frameworks/numpy.py.
+PyObject* known_descr[dtype_count];
+
+constexpr int numpy_number(DTypeId dtype) {
+  switch (dtype) {
+    case dtype_named("bool"):
+      return NPY_BOOL;
+    case dtype_named("int8"):
+      return NPY_INT8;
+    case dtype_named("int16"):
+      return NPY_INT16;
+    case dtype_named("int32"):
+      return NPY_INT32;
+    case dtype_named("int64"):
+      return NPY_INT64;
+    case dtype_named("uint8"):
+      return NPY_UINT8;
+    case dtype_named("uint16"):
+      return NPY_UINT16;
+    case dtype_named("uint32"):
+      return NPY_UINT32;
+    case dtype_named("uint64"):
+      return NPY_UINT64;
+    case dtype_named("float16"):
+      return NPY_FLOAT16;
+    case dtype_named("float32"):
+      return NPY_FLOAT32;
+    case dtype_named("float64"):
+      return NPY_FLOAT64;
+    case dtype_named("complex64"):
+      return NPY_COMPLEX64;
+    case dtype_named("complex128"):
+      return NPY_COMPLEX128;
+    default:
+      return NPY_NOTYPE;
+  }
+}
+
+/// A borrowed numpy dtype; nullptr with a BufferError set where numpy and ml_dtypes have none.
+PyArray_Descr* descr_of(DTypeId dtype) {
+  PyObject*& known = known_descr[dtype];
+  if (known == nullptr) {
+    const int number = numpy_number(dtype);
+    known = number == NPY_NOTYPE ? PyObject_CallFunction(state.hooks.numpy_out, "i", static_cast<int>(dtype))
+                                 : reinterpret_cast<PyObject*>(PyArray_DescrFromType(number));
+  }
+  return reinterpret_cast<PyArray_Descr*>(known);
+}
+
+constexpr Demand numpy_demand = [] {
+  Demand demand;
+  demand.consumer = "numpy";
+  demand.packed = false;
+  return demand;
+}();
+
+PyObject* view_as_array(Tensor* tensor) {
+  PyArray_Descr* descr = descr_of(tensor->dtype);
+  if (descr == nullptr) return nullptr;
+  const int32_t ndim = tensor->ndim();
+  npy_intp strides[max_ndim];
+  const int bytes = tensor->bits() / 8;
+  for (int32_t i = 0; i < ndim; i++) strides[i] = tensor->strides()[i] * bytes;
+  static std::byte nothing[16];  // numpy would allocate for NULL
+  void* data = tensor->data == nullptr ? nothing : tensor->data;
+  auto* type = reinterpret_cast<PyTypeObject*>(PyArray_API[2]);
+  Ref array = Ref::steal(PyArray_NewFromDescr(
+      type, reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), ndim,
+      reinterpret_cast<const npy_intp*>(tensor->shape()), strides, data,
+      tensor->read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
+  if (!array) return nullptr;
+  auto* object = reinterpret_cast<PyArrayObject*>(array.get());
+  if (PyArray_SetBaseObject(object, Py_NewRef(tensor->object())) < 0) return nullptr;
+  return array.release();
+}
+
+PyObject* to_array(Tensor* tensor, CopyMode mode) {
+  if (!import_numpy() || descr_of(tensor->dtype) == nullptr) return nullptr;
+  Decision decision;
+  const Ref meant = Ref::steal(conform(tensor, numpy_demand, mode, &decision));
+  return meant ? view_as_array(reinterpret_cast<Tensor*>(meant.get())) : nullptr;
+}
+
+bool parse_copy_keyword(const char* function, PyObject* const* values, PyObject* names, CopyMode* mode) {
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
+    if (!parse_copy(values[i], mode)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (nargs != 0) {
+    PyErr_SetString(PyExc_TypeError, "numpy() takes keyword arguments only");
+    return nullptr;
+  }
+  CopyMode mode = CopyMode::if_needed;
+  if (!parse_copy_keyword("numpy", args, names, &mode)) return nullptr;
+  return to_array(reinterpret_cast<Tensor*>(self), mode);
+}
+
+PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (nargs > 1) {
+    PyErr_Format(PyExc_TypeError, "__array__() takes at most one positional argument (%zd given)", nargs);
+    return nullptr;
+  }
+  PyObject* dtype = nargs == 1 ? args[0] : Py_None;
+  CopyMode mode = CopyMode::if_needed;
+  PyObject* const accepted[] = {state.names.copy, state.names.dtype};
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    const int at = keyword_index("__array__", PyTuple_GET_ITEM(names, i), accepted, 2);
+    if (at < 0) return nullptr;
+    if (at == 1) dtype = args[nargs + i];
+    if (at == 0 && !parse_copy(args[nargs + i], &mode)) return nullptr;
+  }
+  Ref made = Ref::steal(to_array(reinterpret_cast<Tensor*>(self), mode));
+  if (!made || dtype == Py_None) return made.release();
+  PyArray_Descr* wanted = nullptr;
+  if (PyArray_DescrConverter(dtype, &wanted) == NPY_FAIL) return nullptr;
+  const Ref owned = Ref::steal(reinterpret_cast<PyObject*>(wanted));
+  auto* source = reinterpret_cast<PyArrayObject*>(made.get());
+  if (PyArray_EquivTypes(PyArray_DESCR(source), wanted)) return made.release();
+  if (mode == CopyMode::never) {
+    PyErr_Format(PyExc_ValueError, "the elements are %s and cannot become %R without a copy",
+                 reinterpret_cast<Tensor*>(self)->row().name, owned.get());
+    return nullptr;
+  }
+  return PyArray_CastToType(source, reinterpret_cast<PyArray_Descr*>(Py_NewRef(owned.get())), 0);
+}
+
+PyObject* get_array_interface(PyObject* self, void*) {
+  auto* tensor = reinterpret_cast<Tensor*>(self);
+  const DTypeRow& row = tensor->row();
+  if (row.typestr == nullptr || !host_memory(tensor->device)) {
+    // AttributeError, so that numpy goes on to __array__.
+    PyErr_Format(PyExc_AttributeError, "the array interface has no %s; t.numpy() gives it as an ml_dtypes array", row.name);
+    return nullptr;
+  }
+  const int32_t ndim = tensor->ndim();
+  const int bytes = item_bytes(row.dlpack);
+  int64_t steps[max_ndim];
+  for (int32_t i = 0; i < ndim; i++) steps[i] = tensor->strides()[i] * bytes;
+  const bool compact = is_c_contiguous(ndim, tensor->shape(), tensor->strides());
+  const Ref shape = Ref::steal(extents_tuple(tensor->shape(), ndim));
+  const Ref strides = compact ? Ref::borrow(Py_None) : Ref::steal(extents_tuple(steps, ndim));
+  const Ref address = Ref::steal(PyLong_FromVoidPtr(tensor->size == 0 ? nullptr : tensor->data));
+  if (!shape || !strides || !address) return nullptr;
+  char typestr[8];
+  const char order = bytes == 1 ? '|' : (std::endian::native == std::endian::little ? '<' : '>');
+  PyOS_snprintf(typestr, sizeof typestr, "%c%s", order, row.typestr);
+  return Py_BuildValue("{sOsOsss(OO)si}", "shape", shape.get(), "strides", strides.get(), "typestr", typestr, "data",
+                       address.get(), tensor->read_only ? Py_True : Py_False, "version", 3);
+}
+
+}  // namespace candle

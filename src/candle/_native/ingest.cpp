@@ -1,0 +1,234 @@
+#include "ingest.h"
+
+#include <string_view>
+
+#include "copying.h"
+#include "move.h"
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+const Demand takes_everything;
+
+PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
+  return finish(ingest, source_of(tensor), StorageRef::borrow(tensor->storage));
+}
+
+bool is_python_value(PyObject* x) {
+  return PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyComplex_CheckExact(x);
+}
+
+PyObject* refuse_type(PyObject* x, bool dlpack_only) {
+  if (dlpack_only) {
+    PyErr_Format(PyExc_TypeError,
+                 "from_dlpack takes an object with __dlpack__ or a DLPack capsule, and %s is neither; candle.asarray() "
+                 "takes anything",
+                 Py_TYPE(x)->tp_name);
+  } else {
+    PyErr_Format(PyExc_TypeError,
+                 "candle does not know how to take the elements of %s: it has none of __dlpack__, __array_interface__, "
+                 "__array_struct__, the buffer protocol and __array__, and is no number and no sequence of numbers or "
+                 "tensors",
+                 Py_TYPE(x)->tp_name);
+  }
+  return nullptr;
+}
+
+/// Device memory that speaks nothing but the CUDA array interface.
+bool refuse_cuda_interface(const Ingest& ingest) {
+  Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
+  if (!interface) return PyErr_Occurred() != nullptr;
+  refuse_by(Route::array_interface, "device", "the memory is on a CUDA device; this version of candle moves host memory only",
+            ingest.producer());
+  return true;
+}
+
+PyObject* ingest_protocols(const Ingest& ingest, const TypeRecord& record, bool dlpack_only) {
+  PyObject* result = nullptr;
+  if (ingest_dlpack(ingest, record, false, &result)) return result;
+  if (dlpack_only) return refuse_type(ingest.x, true);
+  if (refuse_cuda_interface(ingest)) return nullptr;
+  if (ingest_array_struct(ingest, record.read_only, &result)) return result;
+  if (ingest_array_interface(ingest, record.read_only, &result)) return result;
+  if (ingest_buffer(ingest, record.read_only, &result)) return result;
+  if (ingest_array(ingest, &result)) return result;
+  if (ingest_number(ingest, &result)) return result;
+  if (ingest_sequence(ingest, &result)) return result;
+  return refuse_type(ingest.x, false);
+}
+
+/// The ladder: candle's own type, what the type is known to be, then the protocols.
+PyObject* climb(const Ingest& ingest, bool dlpack_only) {
+  PyObject* x = ingest.x;
+  const TypeRecord* record = record_of(Py_TYPE(x));
+  if (record == nullptr) return nullptr;
+  PyObject* result = nullptr;
+  switch (record->kind) {
+    case TypeKind::numpy:
+      ingest_numpy(ingest, &result);
+      return result;
+    case TypeKind::exchange:
+      ingest_exchange(ingest, *record, &result);
+      return result;
+    case TypeKind::stand_in: {
+      Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
+      if (!other) return nullptr;
+      if (other.get() != x) return climb({ingest.type, other.get(), ingest.request}, dlpack_only);
+      break;
+    }
+    case TypeKind::plain:
+      break;
+  }
+  if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
+  if (PyCapsule_CheckExact(x)) return ingest_capsule(ingest);
+  return ingest_protocols(ingest, *record, dlpack_only);
+}
+
+}  // namespace
+
+PyObject* finish(const Ingest& ingest, const Source& source, StorageRef owner) noexcept {
+  const Request& request = ingest.request;
+  Demand asked;
+  const bool plain = request.dtype == unknown_dtype && !request.c_order;
+  if (!plain) {
+    asked.cast_to = request.dtype;
+    asked.c_order = request.c_order;
+  }
+  const Demand& demand = plain ? takes_everything : asked;
+  const Decision decision = decide(source, demand, request.copy);
+  if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
+  const Move move{decision, source, demand, ingest.producer()};
+  if (decision.action == Action::refuse) {
+    refuse(move);
+    return nullptr;
+  }
+  return record(move) ? copy_of(ingest.type, source, demand) : nullptr;
+}
+
+PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {
+  const Ingest ingest{type, x, request};
+  PyObject* result = nullptr;
+  if (is_python_value(x)) {
+    ingest_number(ingest, &result);
+    return result;
+  }
+  if (PyList_CheckExact(x) || PyTuple_CheckExact(x)) {
+    ingest_sequence(ingest, &result);
+    return result;
+  }
+  return climb(ingest, false);
+}
+
+Ref optional_attribute(PyObject* object, PyObject* name) noexcept {
+  PyObject* value;
+#if PY_VERSION_HEX >= 0x030d0000
+  if (PyObject_GetOptionalAttr(object, name, &value) < 0) return {};
+#else
+  value = PyObject_GetAttr(object, name);
+  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+#endif
+  return Ref::steal(value);
+}
+
+PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  static const Request plain;
+  if (nargs == 1 && names == nullptr) return climb({state.tensor_type, args[0], plain}, true);
+  if (nargs != 1) {
+    PyErr_Format(PyExc_TypeError, "from_dlpack() takes exactly one positional argument (%zd given)", nargs);
+    return nullptr;
+  }
+  PyObject* const accepted[] = {state.names.device, state.names.copy, state.names.dtype, state.names.order,
+                                state.names.stream};
+  PyObject* values[] = {Py_None, Py_None, Py_None, Py_None, Py_None};
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    const int at = keyword_index("from_dlpack", PyTuple_GET_ITEM(names, i), accepted, 5);
+    if (at < 0) return nullptr;
+    values[at] = args[nargs + i];
+  }
+  Request request;
+  if (!parse_host_device(values[0]) || !parse_copy(values[1], &request.copy) ||
+      !parse_dtype(values[2], &request.dtype)) {
+    return nullptr;
+  }
+  if (values[3] != Py_None) {
+    if (!PyUnicode_Check(values[3]) || PyUnicode_CompareWithASCIIString(values[3], "C") != 0) {
+      PyErr_Format(PyExc_ValueError, "order is None or \"C\", not %R", values[3]);
+      return nullptr;
+    }
+    request.c_order = true;
+  }
+  if (values[4] != Py_None && !PyCapsule_CheckExact(args[0])) {
+    PyErr_SetString(PyExc_ValueError,
+                    "stream= goes with a raw capsule only; objects with __dlpack__ are asked for the right order");
+    return nullptr;
+  }
+  return climb({state.tensor_type, args[0], request}, true);
+}
+
+PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  if (nargs != 1) {
+    PyErr_Format(PyExc_TypeError, "asarray() takes exactly one positional argument (%zd given)", nargs);
+    return nullptr;
+  }
+  PyObject* const accepted[] = {state.names.dtype, state.names.device, state.names.copy};
+  PyObject* values[] = {Py_None, Py_None, Py_None};
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    const int at = keyword_index("asarray", PyTuple_GET_ITEM(names, i), accepted, 3);
+    if (at < 0) return nullptr;
+    values[at] = args[nargs + i];
+  }
+  Request request;
+  if (!parse_dtype(values[0], &request.dtype) || !parse_host_device(values[1]) || !parse_copy(values[2], &request.copy)) {
+    return nullptr;
+  }
+  return ingest_anything(state.tensor_type, args[0], request);
+}
+
+PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  const char* name = nargs == 2 && PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8(args[0]) : nullptr;
+  if (name == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "ingest_by(route, x)");
+    return nullptr;
+  }
+  const std::string_view route(name);
+  const Request request;
+  const Ingest ingest{state.tensor_type, args[1], request};
+  const TypeRecord* record = record_of(Py_TYPE(args[1]));
+  if (record == nullptr) return nullptr;
+  PyObject* result = nullptr;
+  bool applies = false;
+  if (route == "candle") {
+    Tensor* tensor = as_tensor(args[1]);
+    applies = tensor != nullptr;
+    if (applies) result = ingest_tensor(ingest, tensor);
+  } else if (route == "exchange") {
+    applies = record->table != nullptr && ingest_exchange(ingest, *record, &result);
+  } else if (route == "numpy") {
+    applies = record->kind == TypeKind::numpy && ingest_numpy(ingest, &result);
+  } else if (route == "dlpack_versioned" || route == "dlpack_legacy") {
+    applies = ingest_dlpack(ingest, *record, route == "dlpack_legacy", &result);
+  } else if (route == "array_struct") {
+    applies = ingest_array_struct(ingest, record->read_only, &result);
+  } else if (route == "array_interface") {
+    applies = ingest_array_interface(ingest, record->read_only, &result);
+  } else if (route == "buffer") {
+    applies = ingest_buffer(ingest, record->read_only, &result);
+  } else if (route == "array") {
+    applies = ingest_array(ingest, &result);
+  } else if (route == "sequence") {
+    applies = ingest_sequence(ingest, &result);
+  } else if (route == "scalar") {
+    applies = ingest_number(ingest, &result);
+  } else {
+    PyErr_Format(PyExc_ValueError, "no route is called %R", args[0]);
+    return nullptr;
+  }
+  if (!applies && !PyErr_Occurred()) {
+    PyErr_Format(PyExc_LookupError, "the route %s does not apply to %s", name, Py_TYPE(args[1])->tp_name);
+  }
+  return result;
+}
+
+}  // namespace candle

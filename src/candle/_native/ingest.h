@@ -1,0 +1,52 @@
+// The ways in. Every route ends in `finish`, which decides and then shares or copies.
+#pragma once
+
+#include "decide.h"
+#include "pyref.h"
+#include "state.h"
+#include "storage.h"
+#include "type_record.h"
+
+namespace candle {
+
+/// One ingest while it is under way.
+struct Ingest {
+  PyTypeObject* type;  // of the result
+  PyObject* x;
+  const Request& request;
+  const char* producer() const { return Py_TYPE(x)->tp_name; }
+};
+
+/// Decides, then makes the Tensor. Every route's last step. nullptr with an error set.
+PyObject* finish(const Ingest& ingest, const Source& source, StorageRef owner) noexcept;
+
+/// Anything: rule 1 of docs/design.md. nullptr with an error set.
+PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;
+
+// The routes. Each answers whether it applies to the object; if so `result` is the Tensor, or nullptr with an error set.
+bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept;
+bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, PyObject** result) noexcept;
+bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
+bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
+bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
+bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
+bool ingest_array(const Ingest& ingest, PyObject** result) noexcept;
+bool ingest_number(const Ingest& ingest, PyObject** result) noexcept;
+bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
+
+/// A raw DLPack capsule of either name.
+PyObject* ingest_capsule(const Ingest& ingest) noexcept;
+
+/// A typestr or PEP 3118 format of one element, its byte order told apart. `unknown_dtype` where there is none.
+DTypeId parse_typestr(const char* typestr, bool* swapped) noexcept;
+DTypeId parse_format(const char* format, Py_ssize_t itemsize, bool* swapped) noexcept;
+
+/// An attribute that may be absent: nullptr and no error. Other errors than AttributeError are set.
+Ref optional_attribute(PyObject* object, PyObject* name) noexcept;
+
+// Module functions.
+PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* ingest_by(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
+
+}  // namespace candle

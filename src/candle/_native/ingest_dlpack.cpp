@@ -1,0 +1,258 @@
+// The DLPack routes: the C exchange table, __dlpack__, and raw capsules.
+#include <cstring>
+
+#include "ingest.h"
+#include "layout.h"
+#include "move.h"
+#include "validate.h"
+
+namespace candle {
+
+namespace {
+
+constexpr char versioned_name[] = "dltensor_versioned";
+constexpr char legacy_name[] = "dltensor";
+constexpr char used_versioned_name[] = "used_dltensor_versioned";
+constexpr char used_legacy_name[] = "used_dltensor";
+
+/// What `__dlpack_device__` said, if anything.
+struct Announced {
+  bool known = false;
+  DLDevice device = {kDLCPU, 0};
+};
+
+bool impossible(const char* producer, const Fact& wrong) {
+  PyErr_Format(PyExc_BufferError, "%s exports an impossible tensor: %s", producer, wrong.text);
+  return false;
+}
+
+bool right_version(const DLPackVersion& version, const char* producer) {
+  if (version.major == DLPACK_MAJOR_VERSION) return true;
+  PyErr_Format(PyExc_BufferError,
+               "%s exports DLPack version %u.%u, and candle reads version %d; ask it for an older one with max_version",
+               producer, version.major, version.minor, DLPACK_MAJOR_VERSION);
+  return false;
+}
+
+bool ask_device(const Ingest& ingest, Announced* announced) {
+  Ref method = optional_attribute(ingest.x, state.names.dlpack_device);
+  if (!method) return !PyErr_Occurred();
+  Ref answer = Ref::steal(PyObject_CallNoArgs(method.get()));
+  if (!answer) {
+    blame_producer(ingest.producer());
+    return false;
+  }
+  if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
+    PyErr_Format(PyExc_BufferError, "%s.__dlpack_device__() gives %R, not a tuple of type and number", ingest.producer(),
+                 answer.get());
+    return false;
+  }
+  const long type = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0));
+  PyObject* number = PyTuple_GET_ITEM(answer.get(), 1);
+  const long id = number == Py_None ? 0 : PyLong_AsLong(number);  // paddle says None for the CPU
+  if (PyErr_Occurred()) {
+    blame_producer(ingest.producer());
+    return false;
+  }
+  *announced = {true, {static_cast<DLDeviceType>(type), static_cast<int32_t>(id)}};
+  return true;
+}
+
+Ref ask_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
+  if (!legacy) {
+    Ref capsule = Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
+    if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) {
+      if (!capsule) blame_producer(ingest.producer());
+      return capsule;
+    }
+    PyErr_Clear();  // an old signature, from before max_version
+  }
+  Ref capsule = Ref::steal(PyObject_CallNoArgs(method));
+  if (!capsule) blame_producer(ingest.producer());
+  return capsule;
+}
+
+bool contradicts(const Announced& announced, DLDevice device, const char* producer) {
+  if (!announced.known || host_memory(announced.device) == host_memory(device)) return false;
+  PyErr_Format(PyExc_BufferError,
+               "%s announces DLPack device type %d and exports memory of type %d; candle trusts neither", producer,
+               static_cast<int>(announced.device.device_type), static_cast<int>(device.device_type));
+  return true;
+}
+
+/// Renames a capsule: from here on the managed tensor is ours. Its destructor is taken off too, in case it ignores the name.
+bool take(PyObject* capsule, const char* used) {
+  return PyCapsule_SetName(capsule, used) == 0 && PyCapsule_SetDestructor(capsule, nullptr) == 0;
+}
+
+/// Consumes a capsule. Everything that can be wrong with it is found before it is taken.
+PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* capsule, const Announced& announced) {
+  const char* producer = ingest.producer();
+  if (!PyCapsule_CheckExact(capsule)) {
+    PyErr_Format(PyExc_BufferError, "%s.__dlpack__() gives %s, not a capsule", producer, Py_TYPE(capsule)->tp_name);
+    return nullptr;
+  }
+  const char* name = PyCapsule_GetName(capsule);
+  const bool versioned = name != nullptr && std::strcmp(name, versioned_name) == 0;
+  if (!versioned && (name == nullptr || std::strcmp(name, legacy_name) != 0)) {
+    const bool used = name != nullptr && std::strncmp(name, "used_", 5) == 0;
+    PyErr_Format(PyExc_BufferError,
+                 used ? "the capsule \"%s\" was consumed before; a capsule can be used once, so call __dlpack__() again"
+                      : "a capsule named \"%s\" is no DLPack capsule",
+                 name == nullptr ? "" : name);
+    return nullptr;
+  }
+  void* pointer = PyCapsule_GetPointer(capsule, name);
+  if (pointer == nullptr) return nullptr;
+  auto* modern = static_cast<DLManagedTensorVersioned*>(pointer);
+  auto* old = static_cast<DLManagedTensor*>(pointer);
+  if (versioned && !right_version(modern->version, producer)) return nullptr;
+  const DLTensor& described = versioned ? modern->dl_tensor : old->dl_tensor;
+  Source source;
+  int64_t spare[max_ndim];
+  Fact wrong;
+  if (!validate(described, versioned ? modern->flags : 0, &source, spare, &wrong)) {
+    impossible(producer, wrong);
+    return nullptr;
+  }
+  if (contradicts(announced, described.device, producer)) return nullptr;
+  source.route = versioned ? Route::dlpack_versioned : Route::dlpack_legacy;
+  if (record != nullptr) {
+    source.read_only |= record->read_only;
+    if (!ask_guards(*record, ingest.x, &source)) return nullptr;
+  }
+  if (!take(capsule, versioned ? used_versioned_name : used_legacy_name)) return nullptr;
+  StorageRef owner = StorageRef::steal(versioned ? Storage::of_versioned(modern) : Storage::of_legacy(old));
+  if (!owner) return PyErr_NoMemory();
+  return finish(ingest, source, std::move(owner));
+}
+
+/// Why a table refuses an object: in the words of the framework's own file if it has some.
+PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
+  if (!PyErr_Occurred()) {
+    PyErr_Format(PyExc_BufferError, "the C exchange table of %s fails and gives no reason", ingest.producer());
+    return nullptr;
+  }
+  if (record.explain != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    const Ref kept[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
+    const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, ingest.x));
+    if (PyErr_Occurred()) return nullptr;
+    PyErr_Restore(Ref::borrow(type).release(), Ref::borrow(value).release(), Ref::borrow(traceback).release());
+  }
+  blame_producer(ingest.producer());
+  return nullptr;
+}
+
+/// conj and neg bits: the producer's own resolved copy comes in instead, where a copy is allowed.
+PyObject* resolve_bits(const Ingest& ingest, const TypeRecord& record, const Source& source) {
+  const Demand demand;
+  const Decision decision = decide(source, demand, ingest.request.copy);
+  const Move move{decision, source, demand, ingest.producer()};
+  if (decision.action == Action::refuse || record.resolve == nullptr) {
+    refuse(move);
+    return nullptr;
+  }
+  if (!candle::record(move)) return nullptr;
+  const Ref resolved = Ref::steal(PyObject_CallOneArg(record.resolve, ingest.x));
+  if (!resolved) return nullptr;
+  if (Py_TYPE(resolved.get()) != Py_TYPE(ingest.x)) {
+    PyErr_Format(PyExc_BufferError, "resolving the conj and neg bits of %s gives %s", ingest.producer(),
+                 Py_TYPE(resolved.get())->tp_name);
+    return nullptr;
+  }
+  Request rest = ingest.request;
+  rest.copy = CopyMode::if_needed;
+  PyObject* result = nullptr;
+  ingest_exchange({ingest.type, resolved.get(), rest}, record, &result);
+  return result;
+}
+
+constexpr ReasonSet view_bits = bit(Reason::conj_bit) | bit(Reason::neg_bit);
+
+PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described, uint64_t flags,
+                          StorageRef owner) {
+  Source source;
+  int64_t spare[max_ndim];
+  Fact wrong;
+  if (!validate(described, flags, &source, spare, &wrong)) {
+    impossible(ingest.producer(), wrong);
+    return nullptr;
+  }
+  source.route = Route::exchange;
+  source.read_only |= record.read_only;
+  if (!ask_guards(record, ingest.x, &source)) return nullptr;
+  if ((source.reasons & view_bits) != 0) return resolve_bits(ingest, record, source);
+  return finish(ingest, source, std::move(owner));
+}
+
+}  // namespace
+
+bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept {
+  *result = nullptr;
+  if (record.hold != nullptr && record.table->dltensor_from_py_object_no_sync != nullptr) {
+    DLTensor borrowed = {};
+    if (record.table->dltensor_from_py_object_no_sync(ingest.x, &borrowed) != 0) {
+      refused_by_table(ingest, record);
+      return true;
+    }
+    PyObject* keeper = PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr);
+    if (keeper == nullptr) {
+      blame_producer(ingest.producer());
+      return true;
+    }
+    StorageRef owner = StorageRef::steal(Storage::of_object(keeper));
+    if (!owner) {
+      PyErr_NoMemory();
+      return true;
+    }
+    *result = finish_exchange(ingest, record, borrowed, 0, std::move(owner));
+    return true;
+  }
+  DLManagedTensorVersioned* managed = nullptr;
+  if (record.table->managed_tensor_from_py_object_no_sync(ingest.x, &managed) != 0) {
+    refused_by_table(ingest, record);
+    return true;
+  }
+  if (managed == nullptr) {
+    PyErr_Format(PyExc_BufferError, "the C exchange table of %s gives no tensor", ingest.producer());
+    return true;
+  }
+  StorageRef owner = StorageRef::steal(Storage::of_versioned(managed));
+  if (!owner) {
+    PyErr_NoMemory();
+    return true;
+  }
+  if (right_version(managed->version, ingest.producer())) {
+    *result = finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner));
+  }
+  return true;
+}
+
+bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, PyObject** result) noexcept {
+  *result = nullptr;
+  if (PyType_Check(ingest.x)) return false;
+  const Ref method = optional_attribute(ingest.x, state.names.dlpack);
+  if (!method) return PyErr_Occurred() != nullptr;
+  Announced announced;
+  if (!ask_device(ingest, &announced)) return true;
+  if (announced.known && !host_memory(announced.device)) {
+    Source source;
+    source.device = announced.device;
+    source.dtype = id_uint8;
+    source.unit = 8;
+    source.route = Route::dlpack_versioned;
+    const Demand demand;
+    const Decision decision = decide(source, demand, ingest.request.copy);
+    refuse({decision, source, demand, ingest.producer()});
+    return true;
+  }
+  const Ref capsule = ask_capsule(ingest, method.get(), legacy);
+  if (capsule) *result = consume(ingest, &record, capsule.get(), announced);
+  return true;
+}
+
+PyObject* ingest_capsule(const Ingest& ingest) noexcept { return consume(ingest, nullptr, ingest.x, Announced{}); }
+
+}  // namespace candle

@@ -1,0 +1,312 @@
+// The routes of plain memory: __array_struct__, __array_interface__, the buffer protocol, and __array__.
+#include <new>
+
+#include "ingest.h"
+#include "layout.h"
+#include "move.h"
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+// numpy's PyArrayInterface, as its documentation of the array interface protocol gives it.
+struct ArrayStruct {
+  int two;
+  int nd;
+  char typekind;
+  int itemsize;
+  int flags;
+  Py_intptr_t* shape;
+  Py_intptr_t* strides;
+  void* data;
+  PyObject* descr;
+};
+constexpr int not_swapped_flag = 0x200;
+constexpr int writeable_flag = 0x400;
+constexpr int has_descr_flag = 0x800;
+
+bool bad_interface(const Ingest& ingest, const char* what) {
+  PyErr_Format(PyExc_BufferError, "the array interface of %s is wrong: %s", ingest.producer(), what);
+  return false;
+}
+
+void no_such_dtype(const Ingest& ingest, const char* said) {
+  PyErr_Format(PyExc_BufferError,
+               "candle has no dtype for the elements of %s, which it calls \"%s\"; convert them to numbers first",
+               ingest.producer(), said);
+}
+
+void share_or_fail(const Ingest& ingest, const Source& source, Storage* storage, PyObject** result) {
+  StorageRef owner = StorageRef::steal(storage);
+  if (owner) {
+    *result = finish(ingest, source, std::move(owner));
+  } else {
+    PyErr_NoMemory();
+  }
+}
+
+/// Checks what every byte-counted layout has to hold. False with an error set.
+bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
+  if (source->ndim < 0 || source->ndim > max_ndim) {
+    PyErr_Format(PyExc_BufferError, "%s has %d axes; candle holds 0 to %d", ingest.producer(), source->ndim, max_ndim);
+    return false;
+  }
+  source->size = count_elements(source->ndim, source->shape);
+  int64_t bytes;
+  const int item = item_bytes(dtype_table[source->dtype].dlpack);
+  if (source->size < 0 || __builtin_mul_overflow(source->size, item, &bytes)) {
+    return bad_interface(ingest, "an extent is negative or the size does not fit 63 bits");
+  }
+  if (source->size > 0 && source->data == nullptr) {
+    return bad_interface(ingest, "there are elements and no memory (NULL)");
+  }
+  if (source->strides == nullptr || source->size == 0) {
+    compact_strides(source->ndim, source->shape, spare);
+    for (int32_t i = 0; i < source->ndim; i++) spare[i] *= item;
+    source->strides = spare;
+  }
+  Span span;
+  if (!element_span(source->ndim, source->shape, source->strides, &span)) {
+    return bad_interface(ingest, "the strides reach beyond the address space");
+  }
+  return true;
+}
+
+// --- the array interface, a dict ---
+
+/// Entry of the dict, None like absence.
+PyObject* entry(PyObject* interface, const char* key) {
+  PyObject* value = PyDict_GetItemString(interface, key);
+  return value == Py_None ? nullptr : value;
+}
+
+/// The pointer of the interface, or the memory of a buffer it names instead. Fills owner.
+bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRef* owner) {
+  PyObject* data = entry(interface, "data");
+  if (data != nullptr && PyTuple_Check(data)) {
+    if (PyTuple_GET_SIZE(data) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data, 0))) {
+      return bad_interface(ingest, "data is not a tuple of address and read-only flag");
+    }
+    source->data = static_cast<std::byte*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)));
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      return bad_interface(ingest, "the address does not fit a pointer");
+    }
+    const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
+    if (read_only < 0) return false;
+    source->read_only |= read_only != 0;
+    PyObject* both = PyTuple_Pack(2, ingest.x, interface);  // the dict need not keep the memory alive, nor the object
+    if (both == nullptr) return false;
+    *owner = StorageRef::steal(Storage::of_object(both));
+  } else {
+    auto* view = new (std::nothrow) Py_buffer;
+    if (view == nullptr || PyObject_GetBuffer(data == nullptr ? ingest.x : data, view, PyBUF_SIMPLE) != 0) {
+      delete view;
+      if (!PyErr_Occurred()) PyErr_NoMemory();
+      blame_producer(ingest.producer());
+      return false;
+    }
+    source->data = static_cast<std::byte*>(view->buf);
+    source->read_only |= view->readonly != 0;
+    const Py_ssize_t available = view->len;
+    *owner = StorageRef::steal(Storage::of_buffer(view));
+    int64_t offset = 0;
+    if (PyObject* number = entry(interface, "offset")) {
+      offset = PyLong_AsLongLong(number);
+      if (PyErr_Occurred()) return false;
+    }
+    Span span;
+    const int item = item_bytes(dtype_table[source->dtype].dlpack);
+    source->size = count_elements(source->ndim, source->shape);
+    int64_t compact[max_ndim];
+    const int64_t* strides = source->strides;
+    if (strides == nullptr) {
+      compact_strides(source->ndim, source->shape, compact);
+      for (int32_t i = 0; i < source->ndim; i++) compact[i] *= item;
+      strides = compact;
+    }
+    if (source->size != 0 && (!element_span(source->ndim, source->shape, strides, &span) || offset < 0 ||
+                              span.low < -offset || span.high > available - offset - item)) {
+      return bad_interface(ingest, "shape, strides and offset reach outside the buffer");
+    }
+    source->data += offset;
+  }
+  if (!*owner) PyErr_NoMemory();
+  return static_cast<bool>(*owner);
+}
+
+bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, int64_t* shape, int64_t* strides) {
+  if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
+  if (entry(interface, "mask") != nullptr) {
+    refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry", ingest.producer());
+    return false;
+  }
+  PyObject* typestr = entry(interface, "typestr");
+  const char* text = typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : nullptr;
+  if (text == nullptr) return bad_interface(ingest, "it has no typestr");
+  source->dtype = parse_typestr(text, &source->swapped);
+  if (source->dtype == unknown_dtype) {
+    no_such_dtype(ingest, text);
+    return false;
+  }
+  PyObject* extents = entry(interface, "shape");
+  if (extents == nullptr || !PyTuple_Check(extents)) return bad_interface(ingest, "its shape is not a tuple");
+  source->ndim = parse_extents(extents, shape, "shape");
+  if (source->ndim < 0) {
+    blame_producer(ingest.producer());
+    return false;
+  }
+  source->shape = shape;
+  PyObject* steps = entry(interface, "strides");
+  if (steps != nullptr) {
+    if (!PyTuple_Check(steps) || PyTuple_GET_SIZE(steps) != source->ndim) {
+      return bad_interface(ingest, "its strides are not a tuple as long as the shape");
+    }
+    if (parse_extents(steps, strides, "strides") < 0) {
+      blame_producer(ingest.producer());
+      return false;
+    }
+    source->strides = strides;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
+  *result = nullptr;
+  if (PyType_Check(ingest.x)) return false;
+  const Ref capsule = optional_attribute(ingest.x, state.names.array_struct);
+  if (!capsule) {
+    if (PyErr_Occurred()) blame_producer(ingest.producer());
+    return PyErr_Occurred() != nullptr;
+  }
+  const auto* interface =
+      PyCapsule_CheckExact(capsule.get())
+          ? static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())))
+          : nullptr;
+  if (interface == nullptr || interface->two != 2) {
+    PyErr_Clear();
+    bad_interface(ingest, "__array_struct__ is no capsule of an array struct");
+    return true;
+  }
+  const char typestr[] = {(interface->flags & not_swapped_flag) != 0 ? '=' : '<', interface->typekind, 0};
+  char with_size[24];
+  PyOS_snprintf(with_size, sizeof with_size, "%s%d", typestr, interface->itemsize);
+  Source source;
+  source.dtype = (interface->flags & has_descr_flag) != 0 && interface->typekind == 'V'
+                     ? unknown_dtype
+                     : parse_typestr(with_size, &source.swapped);
+  if (source.dtype == unknown_dtype) {
+    no_such_dtype(ingest, with_size);
+    return true;
+  }
+  source.swapped = (interface->flags & not_swapped_flag) == 0 && interface->itemsize > 1;
+  static_assert(sizeof(Py_intptr_t) == sizeof(int64_t));
+  source.ndim = interface->nd;
+  source.shape = reinterpret_cast<const int64_t*>(interface->shape);
+  source.strides = reinterpret_cast<const int64_t*>(interface->strides);
+  source.data = static_cast<std::byte*>(interface->data);
+  source.unit = 8;
+  source.route = Route::array_struct;
+  source.read_only = read_only || (interface->flags & writeable_flag) == 0;
+  int64_t spare[max_ndim];
+  if (source.ndim > 0 && source.shape == nullptr) {
+    bad_interface(ingest, "it has no shape (NULL)");
+  } else if (sound(ingest, &source, spare)) {
+    PyObject* both = PyTuple_Pack(2, ingest.x, capsule.get());
+    if (both != nullptr) share_or_fail(ingest, source, Storage::of_object(both), result);
+  }
+  return true;
+}
+
+bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
+  *result = nullptr;
+  if (PyType_Check(ingest.x)) return false;
+  const Ref interface = optional_attribute(ingest.x, state.names.array_interface);
+  if (!interface) {
+    if (PyErr_Occurred()) blame_producer(ingest.producer());
+    return PyErr_Occurred() != nullptr;
+  }
+  int64_t shape[max_ndim], strides[max_ndim], spare[max_ndim];
+  Source source;
+  source.unit = 8;
+  source.route = Route::array_interface;
+  source.read_only = read_only;
+  StorageRef owner;
+  if (parse_interface(ingest, interface.get(), &source, shape, strides) &&
+      locate(ingest, interface.get(), &source, &owner) && sound(ingest, &source, spare)) {
+    *result = finish(ingest, source, std::move(owner));
+  }
+  return true;
+}
+
+bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
+  *result = nullptr;
+  if (!PyObject_CheckBuffer(ingest.x)) return false;
+  auto* view = new (std::nothrow) Py_buffer;
+  if (view == nullptr) {
+    PyErr_NoMemory();
+    return true;
+  }
+  if (PyObject_GetBuffer(ingest.x, view, PyBUF_FULL_RO) != 0) {
+    delete view;
+    blame_producer(ingest.producer());
+    return true;
+  }
+  StorageRef owner = StorageRef::steal(Storage::of_buffer(view));
+  if (!owner) {
+    PyErr_NoMemory();
+    return true;
+  }
+  Source source;
+  source.dtype = parse_format(view->format, view->itemsize, &source.swapped);
+  if (source.dtype == unknown_dtype) {
+    no_such_dtype(ingest, view->format == nullptr ? "" : view->format);
+    return true;
+  }
+  if (view->suboffsets != nullptr) {
+    PyErr_Format(PyExc_BufferError, "%s lies in memory as pointers to rows; copy it into one block first",
+                 ingest.producer());
+    return true;
+  }
+  source.data = static_cast<std::byte*>(view->buf);
+  source.ndim = view->ndim;
+  source.shape = reinterpret_cast<const int64_t*>(view->shape);
+  source.strides = reinterpret_cast<const int64_t*>(view->strides);
+  source.unit = 8;
+  source.route = Route::buffer;
+  source.read_only = read_only || view->readonly != 0;
+  const int64_t flat[] = {view->itemsize == 0 ? 0 : view->len / view->itemsize};
+  if (source.shape == nullptr && source.ndim == 1) source.shape = flat;
+  int64_t spare[max_ndim];
+  if (sound(ingest, &source, spare)) *result = finish(ingest, source, std::move(owner));
+  return true;
+}
+
+bool ingest_array(const Ingest& ingest, PyObject** result) noexcept {
+  *result = nullptr;
+  if (PyType_Check(ingest.x)) return false;
+  const Ref method = optional_attribute(ingest.x, state.names.array);
+  if (!method) {
+    if (PyErr_Occurred()) blame_producer(ingest.producer());
+    return PyErr_Occurred() != nullptr;
+  }
+  const Ref array = Ref::steal(PyObject_CallNoArgs(method.get()));
+  if (!array) {
+    blame_producer(ingest.producer());
+    return true;
+  }
+  const TypeRecord* record = record_of(Py_TYPE(array.get()));
+  if (record == nullptr) return true;
+  if (record->kind != TypeKind::numpy && record->kind != TypeKind::stand_in) {
+    PyErr_Format(PyExc_BufferError, "%s.__array__() gives %s, not an ndarray", ingest.producer(),
+                 Py_TYPE(array.get())->tp_name);
+    return true;
+  }
+  *result = ingest_anything(ingest.type, array.get(), ingest.request);
+  return true;
+}
+
+}  // namespace candle

@@ -1,0 +1,274 @@
+// Numbers, nested sequences of numbers, and sequences of tensors: the routes that have no memory to share.
+#include <algorithm>
+
+#include "copying.h"
+#include "elements.h"
+#include "ingest.h"
+#include "layout.h"
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+bool is_sequence(PyObject* x) {
+  if (PyList_Check(x) || PyTuple_Check(x) || PyRange_Check(x)) return true;
+  if (PyUnicode_Check(x) || PyBytes_Check(x) || PyByteArray_Check(x) || PyDict_Check(x) || PyType_Check(x)) return false;
+  return PySequence_Check(x) && !PyObject_CheckBuffer(x);
+}
+
+/// A number written in Python, as opposed to a framework's scalar that carries a dtype of its own.
+bool is_plain_number(PyObject* x) {
+  return PyFloat_CheckExact(x) || PyLong_Check(x) || PyComplex_CheckExact(x);
+}
+
+/// Ranks of default dtypes when numbers are mixed: the widest kind wins.
+int rank_of(Scalar::Kind kind) {
+  switch (kind) {
+    case Scalar::Kind::boolean:
+      return 0;
+    case Scalar::Kind::signed_int:
+    case Scalar::Kind::unsigned_int:
+      return 1;
+    case Scalar::Kind::real:
+      return 2;
+    case Scalar::Kind::complex_number:
+      return 3;
+  }
+  Py_UNREACHABLE();
+}
+constexpr DTypeId dtype_of_rank[] = {id_bool, id_int64, id_float32, id_complex64};
+
+/// A nested sequence while it is looked through: its extents, and whether its leaves are Python numbers only.
+struct Survey {
+  int64_t shape[max_ndim];
+  int32_t depth = -1;  // of the leaves; -1 until the first one is met
+  int32_t known = 0;   // extents known so far
+  int rank = -1;
+  bool numbers_only = true;
+  PyObject* too_large = nullptr;  // an int only uint64 holds; borrowed
+
+  bool leaf(PyObject* x, int32_t at) {
+    if (depth == -1) depth = at;
+    if (depth != at || known > at) return ragged();
+    Scalar scalar;
+    bool is_number = is_plain_number(x);
+    if (is_number && !scalar_of(x, &scalar, &is_number)) return false;
+    if (!is_number) {
+      numbers_only = false;
+      return true;
+    }
+    if (scalar.kind == Scalar::Kind::unsigned_int) too_large = x;
+    const int found = rank_of(scalar.kind);
+    if (found > rank) rank = found;
+    return true;
+  }
+
+  bool look(PyObject* x, int32_t at) {
+    if (!is_sequence(x)) return leaf(x, at);
+    const TypeRecord* record = record_of(Py_TYPE(x));
+    if (record == nullptr) return false;
+    if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x)) return leaf(x, at);
+    if (at == max_ndim) {
+      PyErr_Format(PyExc_ValueError, "sequences are nested more than %d deep, or one contains itself", max_ndim);
+      return false;
+    }
+    const Ref items = Ref::steal(PySequence_Fast(x, "not a sequence"));
+    if (!items) return false;
+    const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+    if (depth != -1 && at >= depth) return ragged();
+    if (at == known) {
+      if (depth != -1) return ragged();
+      shape[known++] = count;
+    } else if (shape[at] != count) {
+      return ragged();
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+      if (!look(PySequence_Fast_GET_ITEM(items.get(), i), at + 1)) return false;
+    }
+    return true;
+  }
+
+  static bool speaks_protocol(PyObject* x) {
+    if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PyRange_Check(x)) return false;
+    for (PyObject* name : {state.names.dlpack, state.names.array_interface, state.names.array_struct, state.names.array}) {
+      if (optional_attribute(x, name)) return true;
+      PyErr_Clear();
+    }
+    return false;
+  }
+
+  static bool ragged() {
+    PyErr_SetString(PyExc_ValueError,
+                    "the sequences are ragged: items at the same depth have different lengths or kinds; pad them, or make "
+                    "one tensor of each");
+    return false;
+  }
+};
+
+/// Writes the numbers of a surveyed sequence in row-major order.
+struct Filler {
+  Tensor* tensor;
+  int64_t bit = 0;
+
+  bool fill(PyObject* x, int32_t at) {
+    if (at == tensor->ndim()) {
+      Scalar scalar;
+      bool is_number;
+      if (!scalar_of(x, &scalar, &is_number)) return false;
+      if (!is_number) {
+        PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
+        return false;
+      }
+      if (!store(tensor->data, bit, tensor->dtype, scalar, x)) return false;
+      bit += tensor->bits();
+      return true;
+    }
+    const Ref items = Ref::steal(PySequence_Fast(x, "a sequence changed while it was read"));
+    if (!items) return false;
+    const int64_t count = tensor->shape()[at];
+    for (int64_t i = 0; i < count; i++) {
+      if (PySequence_Fast_GET_SIZE(items.get()) != count) {
+        PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
+        return false;
+      }
+      const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+      if (!fill(item.get(), at + 1)) return false;
+    }
+    return true;
+  }
+};
+
+PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
+  DTypeId dtype = ingest.request.dtype;
+  if (dtype == unknown_dtype) {
+    dtype = survey.rank < 0 ? id_float32 : dtype_of_rank[survey.rank];
+    if (dtype == id_int64 && survey.too_large != nullptr) {
+      PyErr_Format(PyExc_ValueError, "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
+                   survey.too_large);
+      return nullptr;
+    }
+  }
+  Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
+  if (tensor == nullptr) return nullptr;
+  Ref owned = Ref::steal(tensor->object());
+  Filler filler{tensor};
+  return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
+}
+
+/// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the sequence's.
+struct Stacker {
+  const Ingest& ingest;
+  const Survey& survey;
+  Ref result;
+  int64_t next = 0;  // the leaf to come
+
+  bool place(PyObject* x, int32_t at) {
+    if (at < survey.depth) {
+      const Ref items = Ref::steal(PySequence_Fast(x, "a sequence changed while it was read"));
+      if (!items) return false;
+      for (int64_t i = 0; i < survey.shape[at]; i++) {
+        if (PySequence_Fast_GET_SIZE(items.get()) != survey.shape[at]) {
+          PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
+          return false;
+        }
+        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+        if (!place(item.get(), at + 1)) return false;
+      }
+      return true;
+    }
+    const Request plain;
+    const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, plain));
+    return leaf && append(reinterpret_cast<Tensor*>(leaf.get()));
+  }
+
+  bool append(const Tensor* leaf) {
+    if (!result && !start(leaf)) return false;
+    auto* whole = reinterpret_cast<Tensor*>(result.get());
+    const int32_t depth = survey.depth;
+    const bool same_shape =
+        leaf->ndim() == whole->ndim() - depth &&
+        std::equal(leaf->shape(), leaf->shape() + leaf->ndim(), whole->shape() + depth);
+    if (!same_shape) {
+      PyErr_SetString(PyExc_ValueError, "the tensors of a sequence have different shapes; pad them, or take candle.cat");
+      return false;
+    }
+    if (ingest.request.dtype == unknown_dtype && leaf->dtype != whole->dtype) {
+      PyErr_Format(PyExc_TypeError, "the tensors of a sequence are %s and %s; name one with dtype=", whole->row().name,
+                   leaf->row().name);
+      return false;
+    }
+    Tensor* part = new_view(whole, leaf->ndim());
+    if (part == nullptr) return false;
+    const Ref owned = Ref::steal(part->object());
+    part->size = leaf->size;
+    std::copy_n(whole->shape() + depth, leaf->ndim(), part->shape());
+    std::copy_n(whole->strides() + depth, leaf->ndim(), part->strides());
+    return move_data(whole, leaf->size * next++, &part->data) && copy_into(part, leaf);
+  }
+
+  bool start(const Tensor* leaf) {
+    const int32_t ndim = survey.depth + leaf->ndim();
+    if (ndim > max_ndim) {
+      PyErr_Format(PyExc_ValueError, "the result would have %d axes; a tensor has at most %d", ndim, max_ndim);
+      return false;
+    }
+    int64_t shape[max_ndim];
+    std::copy_n(survey.shape, survey.depth, shape);
+    std::copy_n(leaf->shape(), leaf->ndim(), shape + survey.depth);
+    const DTypeId dtype = ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
+    Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
+    if (whole == nullptr) return false;
+    result = Ref::steal(whole->object());
+    return true;
+  }
+};
+
+bool forbids_copy(const Ingest& ingest) {
+  if (ingest.request.copy != CopyMode::never) return false;
+  PyErr_Format(PyExc_ValueError,
+               "the elements of %s lie in no block of memory that could be shared; leave copy=False out",
+               ingest.producer());
+  return true;
+}
+
+}  // namespace
+
+bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
+  *result = nullptr;
+  Scalar scalar;
+  bool is_number;
+  if (!scalar_of(ingest.x, &scalar, &is_number)) return true;
+  if (!is_number) return false;
+  if (forbids_copy(ingest)) return true;
+  DTypeId dtype = ingest.request.dtype;
+  if (dtype == unknown_dtype) {
+    dtype = default_dtype(scalar);
+    if (scalar.kind == Scalar::Kind::unsigned_int) {
+      PyErr_Format(PyExc_ValueError, "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"", ingest.x);
+      return true;
+    }
+  }
+  Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
+  if (tensor == nullptr) return true;
+  Ref owned = Ref::steal(tensor->object());
+  if (store(tensor->data, 0, dtype, scalar, ingest.x)) *result = owned.release();
+  return true;
+}
+
+bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept {
+  *result = nullptr;
+  if (!is_sequence(ingest.x)) return false;
+  if (forbids_copy(ingest)) return true;
+  Survey survey;
+  if (!survey.look(ingest.x, 0)) return true;
+  if (survey.numbers_only) {
+    *result = from_numbers(ingest, survey);
+    return true;
+  }
+  Stacker stacker{ingest, survey, {}};
+  if (stacker.place(ingest.x, 0)) *result = stacker.result.release();
+  return true;
+}
+
+}  // namespace candle

@@ -1,0 +1,69 @@
+#include "move.h"
+
+namespace candle {
+
+namespace {
+
+/// [(code, fact), ...] of a decision.
+Ref reasons_of(const Move& move) {
+  Ref list = Ref::steal(PyList_New(0));
+  for (int i = 0; list && i < static_cast<int>(Reason::count); i++) {
+    if ((move.decision.reasons >> i & 1) == 0) continue;
+    const Fact fact = describe(static_cast<Reason>(i), move.source, move.demand);
+    Ref pair = Ref::steal(Py_BuildValue("(ss)", reason_names[i], fact.text));
+    if (!pair || PyList_Append(list.get(), pair.get()) < 0) return {};
+  }
+  return list;
+}
+
+Ref describe_move(const Move& move) {
+  Ref reasons = reasons_of(move);
+  if (!reasons) return {};
+  return Ref::steal(Py_BuildValue("(ssLOss)", route_names[static_cast<int>(move.decision.route)],
+                                  action_names[static_cast<int>(move.decision.action)],
+                                  static_cast<long long>(move.decision.nbytes), reasons.get(), move.producer,
+                                  move.demand.consumer));
+}
+
+void raise_from_hook(const Ref& arguments) {
+  if (!arguments) return;
+  Ref error = Ref::steal(PyObject_CallObject(state.hooks.refusal, arguments.get()));
+  if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
+}
+
+}  // namespace
+
+void refuse(const Move& move) noexcept { raise_from_hook(describe_move(move)); }
+
+void refuse_by(Route route, const char* code, const char* fact, const char* producer) noexcept {
+  raise_from_hook(Ref::steal(
+      Py_BuildValue("(ssi[(ss)]ss)", route_names[static_cast<int>(route)],
+                    action_names[static_cast<int>(Action::refuse)], 0, code, fact, producer, "candle")));
+}
+
+void blame_producer(const char* producer) noexcept {
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return;
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
+  Ref owned_type = Ref::steal(type);
+  Ref cause = Ref::steal(value);
+  Ref owned_traceback = Ref::steal(traceback);
+  PyErr_Format(PyExc_BufferError, "%s does not export its memory: %s: %S", producer, Py_TYPE(value)->tp_name,
+               value);
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (value != nullptr) PyException_SetCause(value, cause.release());
+  PyErr_Restore(type, value, traceback);
+}
+
+bool detail::tell_listener(const Move& move) noexcept {
+  if (state.hooks.listener == nullptr) return true;
+  Ref listener = Ref::borrow(state.hooks.listener);
+  Ref arguments = describe_move(move);
+  if (!arguments) return false;
+  return static_cast<bool>(Ref::steal(PyObject_CallObject(listener.get(), arguments.get())));
+}
+
+}  // namespace candle

@@ -1,0 +1,80 @@
+// Owned references to Python objects, and the pending error put aside. The only file that counts references by hand.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <utility>
+
+namespace candle {
+
+/// One owned reference, or none.
+class Ref {
+ public:
+  Ref() = default;
+  static Ref steal(PyObject* object) { return Ref(object); }
+  static Ref borrow(PyObject* object) { return Ref(Py_XNewRef(object)); }
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    PyObject* old = std::exchange(object_, std::exchange(other.object_, nullptr));
+    Py_XDECREF(old);
+    return *this;
+  }
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  ~Ref() { Py_XDECREF(object_); }
+
+  PyObject* get() const { return object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+  /// Gives the reference away.
+  [[nodiscard]] PyObject* release() { return std::exchange(object_, nullptr); }
+
+ private:
+  explicit Ref(PyObject* object) : object_(object) {}
+  PyObject* object_ = nullptr;
+};
+
+/// Drops one reference that was kept outside a Ref, in a C struct.
+inline void drop(PyObject* object) { Py_XDECREF(object); }
+
+/// Puts a pending exception aside for as long as code runs that may call into Python.
+class PendingError {
+ public:
+  PendingError() {
+    if (PyErr_Occurred()) PyErr_Fetch(&type_, &value_, &traceback_);
+  }
+  ~PendingError() {
+    if (type_ != nullptr) PyErr_Restore(type_, value_, traceback_);
+  }
+  PendingError(const PendingError&) = delete;
+  PendingError& operator=(const PendingError&) = delete;
+
+ private:
+  PyObject* type_ = nullptr;
+  PyObject* value_ = nullptr;
+  PyObject* traceback_ = nullptr;
+};
+
+/// The GIL, given up for as long as this lives.
+class WithoutGil {
+ public:
+  explicit WithoutGil(bool release) : state_(release ? PyEval_SaveThread() : nullptr) {}
+  ~WithoutGil() {
+    if (state_ != nullptr) PyEval_RestoreThread(state_);
+  }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+inline bool interpreter_ending() {
+#if PY_VERSION_HEX >= 0x030d0000
+  return !Py_IsInitialized() || Py_IsFinalizing();
+#else
+  return !Py_IsInitialized() || _Py_IsFinalizing();
+#endif
+}
+
+}  // namespace candle

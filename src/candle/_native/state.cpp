@@ -1,0 +1,142 @@
+#include "state.h"
+
+namespace candle {
+
+State state;
+
+namespace {
+
+struct NamedObject {
+  const char* name;
+  PyObject** place;
+};
+
+}  // namespace
+
+int init_state() noexcept {
+  Names& n = state.names;
+  const NamedObject names[] = {
+      {"__dlpack__", &n.dlpack},
+      {"__dlpack_device__", &n.dlpack_device},
+      {"__dlpack_c_exchange_api__", &n.c_exchange_api},
+      {"__array_struct__", &n.array_struct},
+      {"__array_interface__", &n.array_interface},
+      {"__cuda_array_interface__", &n.cuda_array_interface},
+      {"__array__", &n.array},
+      {"max_version", &n.max_version},
+      {"dl_device", &n.dl_device},
+      {"stream", &n.stream},
+      {"copy", &n.copy},
+      {"dtype", &n.dtype},
+      {"device", &n.device},
+      {"order", &n.order},
+      {"align", &n.align},
+      {"data", &n.data},
+  };
+  for (const NamedObject& entry : names) {
+    *entry.place = PyUnicode_InternFromString(entry.name);
+    if (*entry.place == nullptr) return -1;
+  }
+  state.max_version_names = PyTuple_Pack(1, n.max_version);
+  state.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+  state.cpu_device = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
+  const bool made =
+      state.max_version_names != nullptr && state.newest_version != nullptr && state.cpu_device != nullptr;
+  return made ? 0 : -1;
+}
+
+PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  Hooks& h = state.hooks;
+  const NamedObject hooks[] = {
+      {"dtypes", &h.dtypes},         {"as_dtype", &h.as_dtype},       {"cpu", &h.cpu},
+      {"make_device", &h.make_device}, {"as_device", &h.as_device},   {"recognise", &h.recognise},
+      {"refusal", &h.refusal},       {"load_door", &h.load_door},     {"numpy_in", &h.numpy_in},
+      {"numpy_out", &h.numpy_out},
+  };
+  if (nargs != 0) {
+    PyErr_SetString(PyExc_TypeError, "register() takes keywords only");
+    return nullptr;
+  }
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    PyObject* name = PyTuple_GET_ITEM(names, i);
+    PyObject** place = nullptr;
+    for (const NamedObject& hook : hooks) {
+      if (PyUnicode_CompareWithASCIIString(name, hook.name) == 0) place = hook.place;
+    }
+    if (place == nullptr) {
+      PyErr_Format(PyExc_TypeError, "no hook is called %R", name);
+      return nullptr;
+    }
+    PyObject* value = place == &h.dtypes ? PySequence_Tuple(args[i]) : Py_NewRef(args[i]);
+    if (value == nullptr) return nullptr;
+    if (place == &h.dtypes && PyTuple_GET_SIZE(value) != dtype_count) {
+      Ref unused = Ref::steal(value);
+      PyErr_Format(PyExc_ValueError, "there are %d dtypes", dtype_count);
+      return nullptr;
+    }
+    Ref old = Ref::steal(*place);
+    *place = value;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* listen(PyObject*, PyObject* listener) {
+  const bool off = listener == Py_None;
+  Ref old = Ref::steal(state.hooks.listener);
+  state.hooks.listener = off ? nullptr : Py_NewRef(listener);
+  state.listeners.store(off ? 0 : 1, std::memory_order_relaxed);
+  Py_RETURN_NONE;
+}
+
+bool parse_copy(PyObject* value, CopyMode* mode) noexcept {
+  if (value == Py_None) {
+    *mode = CopyMode::if_needed;
+  } else if (value == Py_True) {
+    *mode = CopyMode::always;
+  } else if (value == Py_False) {
+    *mode = CopyMode::never;
+  } else {
+    PyErr_Format(PyExc_TypeError, "copy is None, False or True, not %R", value);
+    return false;
+  }
+  return true;
+}
+
+bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept {
+  *dtype = unknown_dtype;
+  if (value == Py_None) return true;
+  Ref known = Ref::steal(PyObject_CallOneArg(state.hooks.as_dtype, value));
+  if (!known) return false;
+  for (int i = 0; i < dtype_count; i++) {
+    if (PyTuple_GET_ITEM(state.hooks.dtypes, i) == known.get()) {
+      *dtype = static_cast<DTypeId>(i);
+      return true;
+    }
+  }
+  PyErr_Format(PyExc_TypeError, "%R is no dtype of candle", known.get());
+  return false;
+}
+
+bool parse_host_device(PyObject* value) noexcept {
+  if (value == Py_None) return true;
+  Ref device = Ref::steal(PyObject_CallOneArg(state.hooks.as_device, value));
+  if (!device) return false;
+  if (device.get() == state.hooks.cpu) return true;
+  PyErr_Format(PyExc_BufferError, "%R: this version of candle makes tensors on the CPU only", device.get());
+  return false;
+}
+
+int keyword_index(const char* function, PyObject* name, PyObject* const* accepted, int count) noexcept {
+  for (int i = 0; i < count; i++) {
+    if (name == accepted[i]) return i;
+  }
+  for (int i = 0; i < count; i++) {
+    if (PyUnicode_Compare(name, accepted[i]) == 0) return i;
+  }
+  if (!PyErr_Occurred()) {
+    PyErr_Format(PyExc_TypeError, "%s() got an unexpected keyword argument %R", function, name);
+  }
+  return -1;
+}
+
+}  // namespace candle

@@ -1,0 +1,84 @@
+// What the module keeps for the life of the process: its types, interned names, and the hooks the Python layer registers.
+#pragma once
+
+#include <atomic>
+
+#include "decide.h"
+#include "pyref.h"
+
+namespace candle {
+
+/// Names that are looked up on every move.
+struct Names {
+  PyObject* dlpack;                // __dlpack__
+  PyObject* dlpack_device;         // __dlpack_device__
+  PyObject* c_exchange_api;        // __dlpack_c_exchange_api__
+  PyObject* array_struct;          // __array_struct__
+  PyObject* array_interface;       // __array_interface__
+  PyObject* cuda_array_interface;  // __cuda_array_interface__
+  PyObject* array;                 // __array__
+  PyObject* max_version;
+  PyObject* dl_device;
+  PyObject* stream;
+  PyObject* copy;
+  PyObject* dtype;
+  PyObject* device;
+  PyObject* order;
+  PyObject* align;
+  PyObject* data;
+};
+
+/// Python callables and objects that other modules register; each is set once, at import.
+struct Hooks {
+  PyObject* dtypes;       // tuple of DType, in the order of dtype_table
+  PyObject* as_dtype;     // anything -> DType
+  PyObject* cpu;          // the CPU's Device
+  PyObject* make_device;  // DLPack type, number -> Device
+  PyObject* as_device;    // anything -> Device
+  PyObject* recognise;    // type -> Record or None (frameworks)
+  PyObject* refusal;      // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
+  PyObject* listener;     // the ledger's record(), while somebody listens
+  PyObject* load_door;    // name of a framework -> (exchange table, Demand) (frameworks)
+  PyObject* numpy_in;     // numpy dtype -> dtype id, or raises (frameworks.numpy)
+  PyObject* numpy_out;    // dtype id -> numpy dtype, or raises (frameworks.numpy)
+};
+
+struct State {
+  PyTypeObject* tensor_type;
+  PyTypeObject* demand_type;
+  PyTypeObject* buffer_type;
+  Names names;
+  Hooks hooks;
+  PyObject* max_version_names;  // ("max_version",)
+  PyObject* newest_version;     // (1, 3)
+  PyObject* cpu_device;         // (1, 0), the answer of __dlpack_device__
+  std::atomic<int> listeners{0};
+};
+extern State state;
+
+/// Fills names; -1 with an error set.
+int init_state() noexcept;
+
+/// `_core.register(**hooks)`.
+PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+
+/// `_core.listen(callable)`: who is told of every copy; None: nobody.
+PyObject* listen(PyObject* module, PyObject* listener);
+
+/// What a caller asked for in an ingest or export.
+struct Request {
+  CopyMode copy = CopyMode::if_needed;
+  DTypeId dtype = unknown_dtype;
+  bool c_order = false;
+};
+
+/// Keyword arguments into a Request's fields; false with an error set.
+bool parse_copy(PyObject* value, CopyMode* mode) noexcept;
+bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
+/// CPU only until candle moves device memory: anything else is a BufferError.
+bool parse_host_device(PyObject* value) noexcept;
+
+/// `name in names`: the index of a keyword among those accepted, by identity first; -1 with a TypeError set.
+int keyword_index(const char* function, PyObject* name, PyObject* const* accepted, int count) noexcept;
+
+}  // namespace candle

@@ -1,0 +1,160 @@
+#include "type_record.h"
+
+#include <atomic>
+#include <new>
+#include <string_view>
+
+#include "layout.h"
+#include "numpy_api.h"
+#include "state.h"
+
+namespace candle {
+
+namespace {
+
+// Open addressing over a fixed table: a lookup is a hash and, nearly always, one comparison. Entries are published whole and
+// never removed, so that readers need no lock. Types beyond its capacity are asked again each time.
+constexpr size_t capacity = 1024;
+constexpr size_t most_probes = 16;
+std::atomic<const TypeRecord*> cache[capacity];
+
+size_t slot_of(PyTypeObject* type) {
+  const auto address = reinterpret_cast<uintptr_t>(type);
+  return (address >> 4 ^ address >> 14) % capacity;
+}
+
+/// The attribute as a new reference, nullptr where it is None or absent.
+PyObject* attribute(PyObject* object, const char* name) {
+  PyObject* value = PyObject_GetAttrString(object, name);
+  if (value == nullptr) PyErr_Clear();
+  if (value != Py_None) return value;
+  drop(value);
+  return nullptr;
+}
+
+bool fill(TypeRecord* record, PyObject* answer) {
+  Ref kind = Ref::steal(attribute(answer, "kind"));
+  const char* name = kind ? PyUnicode_AsUTF8(kind.get()) : "plain";
+  if (name == nullptr) return false;
+  const std::string_view known(name);
+  if (known == "numpy") {
+    record->kind = TypeKind::numpy;
+    if (!import_numpy()) return false;
+  } else if (known == "exchange") {
+    record->kind = TypeKind::exchange;
+  } else if (known == "stand_in") {
+    record->kind = TypeKind::stand_in;
+  }
+  Ref read_only = Ref::steal(attribute(answer, "read_only"));
+  record->read_only = read_only.get() == Py_True;
+  Ref table = Ref::steal(attribute(answer, "table"));
+  if (table) record->table = table_in(table.get());
+  Ref grad = Ref::steal(attribute(answer, "requires_grad"));
+  if (grad && Py_IS_TYPE(grad.get(), &PyGetSetDescr_Type)) {
+    const PyGetSetDef* getset = reinterpret_cast<PyGetSetDescrObject*>(grad.get())->d_getset;
+    record->requires_grad = getset->get;
+    record->requires_grad_closure = getset->closure;
+  }
+  record->is_conj = attribute(answer, "is_conj");
+  record->is_neg = attribute(answer, "is_neg");
+  record->hold = attribute(answer, "hold");
+  record->resolve = attribute(answer, "resolve");
+  record->stand_in = attribute(answer, "stand_in");
+  record->explain = attribute(answer, "explain");
+  if (record->kind == TypeKind::exchange && record->table == nullptr) record->kind = TypeKind::plain;
+  return true;
+}
+
+/// A type nobody knows by name may carry a table of its own. An inherited one is not trusted: a subclass's objects need not
+/// be plain memory.
+void look_for_table(TypeRecord* record) {
+  PyObject* members = record->type->tp_dict;
+  PyObject* capsule = members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
+  if (capsule == nullptr) {
+    PyErr_Clear();
+    return;
+  }
+  record->table = table_in(capsule);
+  if (record->table != nullptr) record->kind = TypeKind::exchange;
+}
+
+const TypeRecord* make_record(PyTypeObject* type) {
+  TypeRecord record;
+  record.type = type;
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  Ref answer = state.hooks.recognise == nullptr
+                   ? Ref::borrow(Py_None)
+                   : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
+  if (!answer) return nullptr;
+  if (answer.get() == Py_None) {
+    look_for_table(&record);
+  } else if (!fill(&record, answer.get())) {
+    return nullptr;
+  }
+  auto* kept = new (std::nothrow) TypeRecord(record);
+  if (kept == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  Ref held = Ref::borrow(object);
+  (void)held.release();
+  return kept;
+}
+
+/// 1, 0, or -1 with an error set.
+int ask(PyObject* question, PyObject* x) {
+  Ref answer = Ref::steal(PyObject_Vectorcall(question, &x, 1, nullptr));
+  return answer ? PyObject_IsTrue(answer.get()) : -1;
+}
+
+}  // namespace
+
+const TypeRecord* record_of(PyTypeObject* type) noexcept {
+  const size_t first = slot_of(type);
+  for (size_t i = 0; i < most_probes; i++) {
+    const TypeRecord* record = cache[(first + i) % capacity].load(std::memory_order_acquire);
+    if (record == nullptr) break;
+    if (record->type == type) return record;
+  }
+  const TypeRecord* record = make_record(type);
+  if (record == nullptr) return nullptr;
+  for (size_t i = 0; i < most_probes; i++) {
+    const TypeRecord* empty = nullptr;
+    if (cache[(first + i) % capacity].compare_exchange_strong(empty, record, std::memory_order_acq_rel)) break;
+    if (empty->type == type) return empty;
+  }
+  return record;
+}
+
+const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept {
+  if (!PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
+  const auto* header = static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) header = header->prev_api;
+  const auto* table = reinterpret_cast<const DLPackExchangeAPI*>(header);
+  return table != nullptr && table->managed_tensor_from_py_object_no_sync != nullptr ? table : nullptr;
+}
+
+bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept {
+  const Kind kind = dtype_table[source->dtype].kind;
+  if (kind == Kind::boolean || kind == Kind::signed_int || kind == Kind::unsigned_int) return true;
+  if (record.requires_grad != nullptr) {
+    Ref answer = Ref::steal(record.requires_grad(x, record.requires_grad_closure));
+    if (!answer) return false;
+    if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);
+  }
+  if (kind == Kind::complex_number && record.is_conj != nullptr) {
+    const int conj = ask(record.is_conj, x);
+    if (conj < 0) return false;
+    if (conj) source->reasons |= bit(Reason::conj_bit);
+  }
+  // Every operation that gives a negative view of real numbers gives one with gaps, or of one element.
+  if (record.is_neg != nullptr &&
+      (source->size < 2 || !is_c_contiguous(source->ndim, source->shape, source->strides))) {
+    const int neg = ask(record.is_neg, x);
+    if (neg < 0) return false;
+    if (neg) source->reasons |= bit(Reason::neg_bit);
+  }
+  return true;
+}
+
+}  // namespace candle

@@ -1,0 +1,136 @@
+#include "views.h"
+
+#include <algorithm>
+
+#include "tensor.h"
+
+namespace candle {
+
+namespace {
+
+bool wrong_count(const char* usage) {
+  PyErr_Format(PyExc_TypeError, "usage: %s", usage);
+  return false;
+}
+
+/// Whether a layout, `offset` elements further on, stays where the tensor's own elements are.
+bool inside(const Tensor* tensor, int32_t ndim, const int64_t* shape, const int64_t* strides, int64_t offset) {
+  Span mine, theirs;
+  if (!element_span(tensor->ndim(), tensor->shape(), tensor->strides(), &mine)) return false;
+  if (!element_span(ndim, shape, strides, &theirs)) return false;
+  if (theirs.high < theirs.low) return true;
+  return !__builtin_add_overflow(theirs.low, offset, &theirs.low) &&
+         !__builtin_add_overflow(theirs.high, offset, &theirs.high) && theirs.low >= mine.low &&
+         theirs.high <= mine.high;
+}
+
+PyObject* make_view(Tensor* tensor, std::byte* data, int32_t ndim, const int64_t* shape, const int64_t* strides) {
+  Tensor* view = new_view(tensor, ndim);
+  if (view == nullptr) return nullptr;
+  view->data = data;
+  view->size = count_elements(ndim, shape);
+  std::copy_n(shape, ndim, view->shape());
+  std::copy_n(strides, ndim, view->strides());
+  make_canonical(ndim, view->shape(), view->strides());
+  return view->object();
+}
+
+}  // namespace
+
+Tensor* tensor_argument(PyObject* argument) noexcept {
+  Tensor* tensor = as_tensor(argument);
+  if (tensor == nullptr) PyErr_Format(PyExc_TypeError, "%s is no Tensor", Py_TYPE(argument)->tp_name);
+  return tensor;
+}
+
+PyObject* restride(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 3 || nargs > 4) {
+    wrong_count("restride(t, shape, stride, offset=0)");
+    return nullptr;
+  }
+  Tensor* tensor = tensor_argument(args[0]);
+  if (tensor == nullptr) return nullptr;
+  int64_t shape[max_ndim], strides[max_ndim];
+  const int32_t ndim = parse_shape(args[1], shape);
+  if (ndim < 0) return nullptr;
+  const int32_t count = parse_extents(args[2], strides, "strides are a sequence of ints");
+  if (count < 0) return nullptr;
+  const int64_t offset = nargs == 4 ? PyLong_AsLongLong(args[3]) : 0;
+  if (offset == -1 && PyErr_Occurred()) return nullptr;
+  if (count != ndim || !inside(tensor, ndim, shape, strides, offset)) {
+    PyErr_SetString(PyExc_ValueError, "the view reaches outside the tensor");
+    return nullptr;
+  }
+  std::byte* data = tensor->data;
+  if (count_elements(ndim, shape) > 0 && !move_data(tensor, offset, &data)) return nullptr;
+  return make_view(tensor, data, ndim, shape, strides);
+}
+
+PyObject* reshaped_stride(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs != 2) {
+    wrong_count("reshaped_stride(t, shape)");
+    return nullptr;
+  }
+  const Tensor* tensor = tensor_argument(args[0]);
+  if (tensor == nullptr) return nullptr;
+  int64_t shape[max_ndim], strides[max_ndim];
+  const int32_t ndim = parse_shape(args[1], shape);
+  if (ndim < 0) return nullptr;
+  if (count_elements(ndim, shape) != tensor->size) {
+    PyErr_Format(PyExc_ValueError, "%lld elements do not make the shape %R", static_cast<long long>(tensor->size),
+                 args[1]);
+    return nullptr;
+  }
+  if (!reshape_strides(tensor->ndim(), tensor->shape(), tensor->strides(), ndim, shape, strides)) Py_RETURN_NONE;
+  return extents_tuple(strides, ndim);
+}
+
+PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs != 2) {
+    wrong_count("reinterpret(t, dtype_id)");
+    return nullptr;
+  }
+  Tensor* tensor = tensor_argument(args[0]);
+  if (tensor == nullptr) return nullptr;
+  const long id = PyLong_AsLong(args[1]);
+  if (id < 0 || id >= dtype_count) {
+    if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "no dtype has the number %ld", id);
+    return nullptr;
+  }
+  const DTypeRow& row = dtype_table[id];
+  const int32_t ndim = tensor->ndim();
+  const int64_t old_bits = tensor->bits();
+  const int64_t new_bits = item_bits(row.dlpack);
+  int64_t shape[max_ndim], strides[max_ndim];
+  std::copy_n(tensor->shape(), ndim, shape);
+  std::copy_n(tensor->strides(), ndim, strides);
+  if (old_bits != new_bits) {
+    const int32_t last = ndim - 1;
+    bool fits = ndim > 0 && (strides[last] == 1 || tensor->size == 0) && shape[last] * old_bits % new_bits == 0;
+    for (int32_t i = 0; fits && i < last; i++) {
+      fits = shape[i] == 1 || tensor->size == 0 || strides[i] * old_bits % new_bits == 0;
+      strides[i] = strides[i] * old_bits / new_bits;
+    }
+    if (!fits) {
+      PyErr_Format(PyExc_ValueError,
+                   "%s of %lld bits cannot be seen as %s of %lld bits here: the last axis must lie without gaps and hold "
+                   "whole elements of both; t.contiguous() removes gaps",
+                   tensor->row().name, static_cast<long long>(old_bits), row.name, static_cast<long long>(new_bits));
+      return nullptr;
+    }
+    shape[last] = shape[last] * old_bits / new_bits;
+  }
+  const auto alignment = static_cast<uintptr_t>(item_bytes(row.dlpack)) / (row.kind == Kind::complex_number ? 2 : 1);
+  if (tensor->size > 0 && new_bits >= 8 && reinterpret_cast<uintptr_t>(tensor->data) % alignment != 0) {
+    PyErr_Format(PyExc_ValueError, "the address is not a multiple of %zu, the alignment of %s; t.copy() is aligned",
+                 static_cast<size_t>(alignment), row.name);
+    return nullptr;
+  }
+  auto* view = reinterpret_cast<Tensor*>(make_view(tensor, tensor->data, ndim, shape, strides));
+  if (view == nullptr) return nullptr;
+  view->dtype = static_cast<DTypeId>(id);
+  view->padded = tensor->padded && new_bits < 8 && old_bits == new_bits;
+  return view->object();
+}
+
+}  // namespace candle

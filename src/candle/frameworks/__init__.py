@@ -1,0 +1,65 @@
+"""What candle knows of each framework, one file each: how to recognise its tensors, take them, and give it memory.
+
+This is the only Python that knows a framework by name. A file is loaded when the first object of its framework is met; none of
+them imports a framework that is not there already, except where the caller asks for that framework's tensor.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from .._native import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .record import Record
+
+# First part of a type's module -> the file here that knows it.
+_FILES = {
+    "jax": "jax",
+    "jaxlib": "jax",
+    "mlx": "immutable",
+    "numpy": "numpy",
+    "pyarrow": "immutable",
+    "tensorflow": "tensorflow",
+    "torch": "torch",
+}
+
+
+def _file(name: str) -> object:
+    module = f"{__name__}.{name}"
+    __import__(module)
+    return sys.modules[module]
+
+
+def recognise(cls: type) -> Record | None:
+    """Say what is known of a type: the native core asks once for each it meets.
+
+    A subclass that a user wrote counts as its framework's.
+    """
+    for base in cls.__mro__[:-1]:
+        module = base.__module__
+        name = _FILES.get(module.partition(".")[0]) if isinstance(module, str) else None
+        if name is not None:
+            record: Record | None = _file(name).record(cls, base)  # type: ignore[attr-defined]
+            if record is not None:
+                return record
+    return None
+
+
+def load_door(name: str) -> tuple[object, object, object]:
+    """Import a framework and return its exchange table, its Demand, and whom to tell of read-only copies."""
+    door: tuple[object, object, object] = _file(name).door()  # type: ignore[attr-defined]
+    return door
+
+
+def _numpy_in(dtype: object) -> int:
+    number: int = _file("numpy").dtype_in(dtype)  # type: ignore[attr-defined]
+    return number
+
+
+def _numpy_out(number: int) -> object:
+    return _file("numpy").dtype_out(number)  # type: ignore[attr-defined]
+
+
+_core.register(recognise=recognise, load_door=load_door, numpy_in=_numpy_in, numpy_out=_numpy_out)

@@ -1,0 +1,56 @@
+"""jax: its arrays are immutable, and it takes dense memory aligned to 64 bytes."""
+
+from __future__ import annotations
+
+from .._native import _core
+from .record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .._native._core import Tensor
+
+__all__ = ["give", "record"]
+
+_DTYPES = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+_WIDE = ("int64", "uint64", "float64", "complex128")
+
+# jax never writes, so that read-only memory is shared with it.
+_DEMAND = {"dtypes": _DTYPES, "dense": True, "alignment": 64, "negative_strides": False}
+_with_x64 = _core.Demand("jax", **_DEMAND)
+_without_x64 = _core.Demand("jax", narrows=_WIDE, **_DEMAND)
+
+
+def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+    """Read-only: a jax capsule is a legacy one and cannot say it."""
+    return Record("plain", read_only=True)
+
+
+class _Handout:
+    """What jax.dlpack.from_dlpack is given: one legacy capsule over a tensor that meets jax's demand."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, *, stream: None = None, **unused: object) -> object:
+        return _core.legacy_capsule(self._tensor)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor.__dlpack_device__()
+
+
+def give(t: Tensor, copy: bool | None) -> Any:
+    """Make a jax.Array over a tensor's memory, or of a copy where jax cannot take it."""
+    import jax
+
+    demand = _with_x64 if jax.config.jax_enable_x64 else _without_x64
+    return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand, copy)))

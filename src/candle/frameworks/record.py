@@ -1,0 +1,72 @@
+"""The answer a framework's file gives about a type. The native core reads it once and keeps what it says."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Record"]
+
+
+class Record:
+    """How objects of one type come in.
+
+    Attributes
+    ----------
+    kind : str
+        ``"plain"``: the protocols are tried in order. ``"numpy"``: exactly ndarray. ``"exchange"``: by the C exchange
+        table. ``"stand_in"``: by the object that `stand_in` gives in its place.
+    read_only : bool
+        Objects are immutable, though their capsules do not say so.
+    table : capsule, optional
+        The type's C exchange table.
+    requires_grad, is_conj, is_neg : optional
+        What has to be asked before a table is believed: a getset descriptor, and two callables.
+    hold : callable, optional
+        Gives what keeps an object's memory alive; then the object's managed struct is not kept.
+    resolve : callable, optional
+        Gives a fresh object without conj and neg bits.
+    stand_in : callable, optional
+        Gives the object to ingest in place of one, or raises.
+    explain : callable, optional
+        Raises why the table refuses an object, in better words than the table's own.
+    """
+
+    __slots__ = (
+        "explain",
+        "hold",
+        "is_conj",
+        "is_neg",
+        "kind",
+        "read_only",
+        "requires_grad",
+        "resolve",
+        "stand_in",
+        "table",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        read_only: bool = False,
+        table: object = None,
+        requires_grad: object = None,
+        is_conj: object = None,
+        is_neg: object = None,
+        hold: object = None,
+        resolve: Callable[..., object] | None = None,
+        stand_in: Callable[..., object] | None = None,
+        explain: Callable[..., object] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.read_only = read_only
+        self.table = table
+        self.requires_grad = requires_grad
+        self.is_conj = is_conj
+        self.is_neg = is_neg
+        self.hold = hold
+        self.resolve = resolve
+        self.stand_in = stand_in
+        self.explain = explain

@@ -1,0 +1,21 @@
+"""tensorflow: eager tensors are immutable; those of strings end the process when they are exported."""
+
+from __future__ import annotations
+
+from ..plan import refusal
+from .record import Record
+
+__all__ = ["record"]
+
+
+def _stand_in(x: object) -> object:
+    name = getattr(getattr(x, "dtype", None), "name", "")
+    if name in ("string", "resource", "variant"):
+        reasons = [("text", f"a tensorflow tensor of {name} has no numbers")]
+        raise refusal("dlpack_legacy", "refuse", 0, reasons, type(x).__name__, "candle")
+    return x
+
+
+def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+    """Read-only, after a look at the dtype."""
+    return Record("stand_in", read_only=True, stand_in=_stand_in)

@@ -1,0 +1,117 @@
+"""torch: its C exchange table, the guards that table lacks, and the kinds of tensors that are no plain memory."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+from .._native import _core
+from ..plan import refusal
+from .record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+__all__ = ["ReadOnlyCopyWarning", "door", "record"]
+
+_DTYPES = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bfloat16", "complex32", "complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    "float4_e2m1fn_x2",
+)
+
+
+class ReadOnlyCopyWarning(UserWarning):
+    """Read-only memory was copied because torch has no read-only tensors."""
+
+
+def _module() -> Any:
+    """Give torch if that is what `sys.modules` has: another package's import hook can put itself there."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(getattr(torch, "_C", None), "TensorBase") else None
+
+
+def _refuse(x: Any, code: str, fact: str) -> NoReturn:
+    raise refusal("exchange", "refuse", 0, [(code, fact)], type(x).__name__, "candle")
+
+
+def _explain(x: Any) -> None:
+    """Raise why torch's table refuses a tensor."""
+    torch = _module()
+    if x.layout is not torch.strided:
+        _refuse(x, "sparse", f"the tensor has the layout {x.layout}, not rows and columns in memory")
+    if x.is_nested:
+        _refuse(x, "nested", "the tensor is nested: its parts have shapes of their own")
+    if x.is_meta:
+        _refuse(x, "no_memory", "the tensor is on torch's meta device and has no memory")
+    if x.is_quantized:
+        _refuse(x, "quantised", f"the tensor is quantised ({x.dtype}): its integers mean nothing without their scale")
+    if str(x.dtype).startswith("torch.bits"):
+        _refuse(x, "bits", f"the elements are {x.dtype}, bits without a meaning")
+
+
+def _resolve(x: Any) -> object:
+    return x.resolve_conj().resolve_neg()
+
+
+def _plain(x: Any) -> object:
+    """Give an exact torch.Tensor over the memory of a subclass; refuse wrappers, which have none of their own."""
+    torch = _module()
+    cls = type(x)
+    dispatch = getattr(cls, "__torch_dispatch__", None)
+    plain = (torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl)
+    if dispatch is not None and dispatch not in plain:
+        _refuse(x, "wrapper", f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes")
+    with torch._C.DisableTorchFunctionSubclass():
+        return x.as_subclass(torch.Tensor)
+
+
+def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+    """Exact tensors and Parameters by torch's table, with guards; subclasses by an exact tensor in their place."""
+    torch = _module()
+    if torch is None or not issubclass(cls, torch.Tensor):
+        return None
+    if cls is not torch.Tensor and cls is not torch.nn.Parameter:
+        return Record("stand_in", stand_in=_plain)
+    base_type = torch._C.TensorBase
+    return Record(
+        "exchange",
+        table=getattr(cls, "__dlpack_c_exchange_api__", None),
+        requires_grad=base_type.__dict__.get("requires_grad"),
+        is_conj=base_type.is_conj,
+        is_neg=base_type.is_neg,
+        # module.half() re-seats a frozen Parameter and frees the memory under an exported struct.
+        hold=base_type.untyped_storage if cls is torch.nn.Parameter else None,
+        resolve=_resolve,
+        explain=_explain,
+    )
+
+
+_warned = False
+
+
+def _tell_read_only() -> None:
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    warnings.warn(
+        "the tensor is read-only and torch has no read-only tensors, so that it was copied; torch(copy=False) shares it on your "
+        "word that nothing is written, torch(copy=True) copies without this warning (given once per process)",
+        ReadOnlyCopyWarning,
+        stacklevel=3,
+    )
+
+
+def door() -> tuple[object, object, object]:
+    """Import torch; its table, what it takes, and who tells of read-only copies."""
+    import torch
+
+    if _module() is None:
+        raise ImportError("the module called torch is not PyTorch: another package has put itself in its place")
+    table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    demand = _core.Demand("torch", dtypes=_DTYPES, negative_strides=False, read_only=False)
+    return table, demand, _tell_read_only

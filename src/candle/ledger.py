@@ -1,0 +1,45 @@
+"""Who is told of copies. The native core asks here before every one it makes, and only while somebody listens."""
+
+from __future__ import annotations
+
+from ._native import _core
+from .plan import make_plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .plan import Plan
+
+__all__ = ["listening"]
+
+_listeners: list[Callable[[Plan], object]] = []
+
+
+def _tell(
+    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+) -> None:
+    plan = make_plan(route, action, nbytes, reasons, producer, consumer)
+    for listener in tuple(_listeners):
+        listener(plan)
+
+
+class listening:  # noqa: N801  (a context manager, used like a function)
+    """A context in which a callable is given the `Plan` of every copy, before it is made.
+
+    An exception it raises stops the copy.
+    """
+
+    __slots__ = ("_listener",)
+
+    def __init__(self, listener: Callable[[Plan], object]) -> None:
+        self._listener = listener
+
+    def __enter__(self) -> None:
+        _listeners.append(self._listener)
+        _core.listen(_tell)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _listeners.remove(self._listener)
+        if not _listeners:
+            _core.listen(None)

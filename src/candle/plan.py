@@ -1,0 +1,168 @@
+"""What a move would do, and why: `Reason`, `Plan`, and the exception that carries a plan."""
+
+from __future__ import annotations
+
+from ._native import _core
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["CopyError", "Plan", "Reason", "refusal"]
+
+# What to do about each reason. The facts are measured where the decision is made, in the native core.
+REMEDIES: Final = {
+    "requested": "leave copy=True out to share",
+    "dtype": "leave dtype= out to share",
+    "order": "leave copy=False out, or start from memory in row-major order",
+    "byte_order": "leave copy=False out: candle copies the elements into this machine's byte order",
+    "misaligned": "leave copy=False out, or allocate aligned memory with candle.empty(...)",
+    "odd_stride": "leave copy=False out: candle copies the elements next to each other",
+    "negative_stride": "leave copy=False out, or take t.contiguous() first",
+    "read_only": "leave copy=False out, or take t.copy() first",
+    "not_dense": "leave copy=False out, or take t.contiguous() first",
+    "alignment": "leave copy=False out, or allocate with candle.empty(..., align=256)",
+    "conj_bit": "leave copy=False out, or call .resolve_conj() first",
+    "neg_bit": "leave copy=False out, or call .resolve_neg() first",
+    "packed": 'leave copy=False out, or take t.view("uint8") for the bytes',
+    "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
+    "would_narrow": 'convert on purpose with t.to("float32") or the like, or allow 64 bits there (jax: '
+    'jax.config.update("jax_enable_x64", True))',
+    "device": "bring the data to the CPU with its own framework first",
+    "requires_grad": "call .detach() on it first",
+    "no_cast": "take the real part first",
+    "masked": "fill the mask first: x.filled(value)",
+    "sparse": "make it dense first: x.to_dense()",
+    "no_memory": "give it memory first; a meta or fake tensor has a shape and no elements",
+    "quantised": "take x.dequantize() or x.int_repr() first",
+    "nested": "pad it first: torch.nested.to_padded_tensor(x, 0.0)",
+    "wrapper": "unwrap it first, with the library that made it",
+    "python_objects": "make it of numbers first; an object array often comes of ragged lists: pad them",
+    "structured": 'take one field at a time: x["name"]',
+    "datetime": 'take its integers first: x.view("int64")',
+    "long_double": 'convert it first: x.astype("float64")',
+    "text": "encode the text as numbers first",
+    "bits": "view it as an integer dtype first: x.view(torch.uint8)",
+}
+
+
+class Reason:
+    """One reason why a move cannot share memory.
+
+    Attributes
+    ----------
+    code : str
+        The kind of reason, for programs.
+    fact : str
+        What was measured, for people.
+    remedy : str
+        What to do about it.
+    """
+
+    __slots__ = ("code", "fact")
+
+    def __init__(self, code: str, fact: str) -> None:
+        self.code = code
+        self.fact = fact
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return REMEDIES[self.code]
+
+    def __repr__(self) -> str:
+        return f"Reason({self.code!r}: {self.fact}; {self.remedy})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reason):
+            return NotImplemented
+        return (self.code, self.fact) == (other.code, other.fact)
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.fact))
+
+
+class Plan:
+    """What one move does: its route, whether it shares, and every reason if it does not.
+
+    Attributes
+    ----------
+    route : str
+        The protocol the move takes.
+    action : str
+        ``"share"``, ``"copy"`` or ``"refuse"``.
+    nbytes : int
+        Bytes to be copied; those of the copy that was refused where ``action`` is ``"refuse"``.
+    reasons : tuple of Reason
+        Empty where the move shares.
+    producer, consumer : str
+        Who has the memory, and who gets it.
+    """
+
+    __slots__ = ("action", "consumer", "nbytes", "producer", "reasons", "route")
+
+    def __init__(
+        self,
+        route: str,
+        action: str,
+        nbytes: int,
+        reasons: tuple[Reason, ...],
+        producer: str,
+        consumer: str,
+    ) -> None:
+        self.route = route
+        self.action = action
+        self.nbytes = nbytes
+        self.reasons = reasons
+        self.producer = producer
+        self.consumer = consumer
+
+    def __repr__(self) -> str:
+        head = f"{self.producer} -> {self.consumer} by {self.route}: {self.action}"
+        if self.nbytes:
+            head += f", {self.nbytes} bytes"
+        return "\n  ".join([head, *(f"{r.code}: {r.fact}; {r.remedy}" for r in self.reasons)])
+
+
+class CopyError(BufferError, ValueError):
+    """A move needs a copy, and copies are forbidden.
+
+    Attributes
+    ----------
+    plan : Plan
+        The move that was refused, with the reasons of the copy it would have been.
+    """
+
+    def __init__(self, message: str, plan: Plan) -> None:
+        super().__init__(message)
+        self.plan = plan
+
+    def __reduce__(self) -> tuple[type[CopyError], tuple[str, Plan]]:
+        return type(self), (str(self), self.plan)
+
+
+# Reasons that no copy puts right; everything else is curable.
+FATAL: Final = frozenset(REMEDIES) - frozenset(list(REMEDIES)[: list(REMEDIES).index("dtype_unknown")])
+
+
+def make_plan(
+    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+) -> Plan:
+    """Build a plan of what the native decision says."""
+    return Plan(route, action, nbytes, tuple(Reason(*r) for r in reasons), producer, consumer)
+
+
+def refusal(
+    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+) -> BufferError:
+    """Build the exception of a refused move: a CopyError where a copy would have helped."""
+    plan = make_plan(route, action, nbytes, reasons, producer, consumer)
+    fatal = [r for r in plan.reasons if r.code in FATAL]
+    told = fatal or [r for r in plan.reasons if r.code != "requested"] or list(plan.reasons)
+    why = "; ".join(f"{r.fact} ({r.remedy})" for r in told)
+    if fatal:
+        return BufferError(f"{producer} cannot go to {consumer}: {why}")
+    return CopyError(f"{producer} cannot go to {consumer} without a copy: {why}", plan)
+
+
+_core.register(refusal=refusal)

@@ -1,0 +1,379 @@
+"""Tensor's methods that are written in Python. They are attached to the native type when candle is imported."""
+
+from __future__ import annotations
+
+from ._native import _core
+from .devices import as_device, cpu
+from .dtypes import as_dtype
+from .printing import tensor_html, tensor_repr
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .devices import Device
+    from .dtypes import DType
+
+__all__ = ["Tensor"]
+
+Tensor = _core.Tensor
+
+_row_major = _core.Demand("contiguous()", c_order=True)
+_reshapeable = _core.Demand("reshape()", c_order=True)
+
+
+class Flags:
+    """What is true of a tensor's memory, by numpy's names (``t.flags["C_CONTIGUOUS"]`` or ``t.flags.c_contiguous``)."""
+
+    __slots__ = ("c_contiguous", "f_contiguous", "writeable")
+
+    def __init__(self, t: Tensor) -> None:
+        self.c_contiguous = t.is_contiguous()
+        self.f_contiguous = t.is_fortran_contiguous()
+        self.writeable = not t.readonly
+
+    def __getitem__(self, name: str) -> bool:
+        flag: bool = getattr(self, name.lower())
+        return flag
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{name.upper()} : {self[name]}" for name in self.__slots__)
+
+
+def _axis(dim: int, ndim: int) -> int:
+    axis = dim.__index__()
+    if not -ndim <= axis < ndim:
+        raise IndexError(f"axis {dim} does not exist in a tensor with {ndim} axes")
+    return axis % ndim
+
+
+def _extents(shape: tuple[Any, ...]) -> tuple[int, ...]:
+    """Accept both forms: (2, 3) and ((2, 3),)."""
+    if len(shape) == 1 and not hasattr(shape[0], "__index__"):
+        shape = tuple(shape[0])
+    return tuple(extent.__index__() for extent in shape)
+
+
+def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Put the extent that is missing, if one is -1, in its place."""
+    if -1 not in shape:
+        return shape
+    known = 1
+    for extent in shape:
+        known *= 1 if extent == -1 else extent
+    if shape.count(-1) > 1 or known <= 0 or size % known:
+        raise ValueError(f"{size} elements do not make the shape {shape}")
+    return tuple(size // known if extent == -1 else extent for extent in shape)
+
+
+def _as_view(t: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+    stride = _core.reshaped_stride(t, shape)
+    return None if stride is None else _core.restride(t, shape, stride)
+
+
+def _is_dtype(x: object) -> bool:
+    try:
+        as_dtype(x)
+    except TypeError:
+        return False
+    return True
+
+
+def _compare(a: Tensor, b: object, equal: bool) -> Tensor:
+    other = b if isinstance(b, Tensor) else _core.asarray(b)
+    if a.dtype.kind == "pair" or other.dtype.kind == "pair":
+        a, other = a.view("uint8"), other.view("uint8")
+    left, right = a.numpy(), other.numpy()
+    return _core.asarray(left == right if equal else left != right)
+
+
+class _Methods:
+    """The methods, in one place. ``self`` is a Tensor: see ``_core.pyi`` for the whole type."""
+
+    # Views, sharing memory.
+
+    def permute(self: Tensor, *dims: Any) -> Tensor:
+        """Reorder the axes. Shares memory.
+
+        Parameters
+        ----------
+        *dims : int or one sequence of int
+            For each axis of the result the axis of this tensor it is; all of them once.
+        """
+        order = tuple(_axis(dim, self.ndim) for dim in _extents(dims))
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError(f"{order} does not name each of the {self.ndim} axes once")
+        shape, stride = self.shape, self.stride
+        return _core.restride(self, tuple(shape[i] for i in order), tuple(stride[i] for i in order))
+
+    def transpose(self: Tensor, dim1: int, dim2: int) -> Tensor:
+        """Swap two axes. Shares memory."""
+        order = list(range(self.ndim))
+        first, second = _axis(dim1, self.ndim), _axis(dim2, self.ndim)
+        order[first], order[second] = second, first
+        return self.permute(order)
+
+    @property
+    def T(self: Tensor) -> Tensor:  # noqa: N802  (the Array API's name)
+        """The transpose of a tensor with two axes. Shares memory."""
+        if self.ndim != 2:
+            raise ValueError(f"T is for tensors with 2 axes, and this has {self.ndim}: mT swaps the last two, permute() any")
+        return self.permute(1, 0)
+
+    @property
+    def mT(self: Tensor) -> Tensor:  # noqa: N802
+        """The transpose of each matrix: the last two axes swapped. Shares memory."""
+        if self.ndim < 2:
+            raise ValueError(f"mT is for tensors with at least 2 axes, and this has {self.ndim}")
+        return self.transpose(-2, -1)
+
+    def squeeze(self: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+        """Drop axes of extent 1: all, or those named. Shares memory.
+
+        Raises
+        ------
+        ValueError
+            If a named axis has another extent.
+        """
+        shape, stride = self.shape, self.stride
+        if dim is None:
+            dropped = {i for i, extent in enumerate(shape) if extent == 1}
+        else:
+            dropped = {_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))}
+            for axis in dropped:
+                if shape[axis] != 1:
+                    raise ValueError(f"axis {axis} has the extent {shape[axis]}, and only extent 1 can be squeezed out")
+        kept = [i for i in range(self.ndim) if i not in dropped]
+        return _core.restride(self, tuple(shape[i] for i in kept), tuple(stride[i] for i in kept))
+
+    def unsqueeze(self: Tensor, dim: int) -> Tensor:
+        """Insert an axis of extent 1 before axis `dim` of the result. Shares memory."""
+        axis = _axis(dim, self.ndim + 1)
+        shape, stride = list(self.shape), list(self.stride)
+        shape.insert(axis, 1)
+        stride.insert(axis, 1)
+        return _core.restride(self, shape, stride)
+
+    def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+        """Take `length` items of one axis from `start` on. Shares memory."""
+        axis = _axis(dim, self.ndim)
+        extent = self.shape[axis]
+        begin = start + extent if start < 0 else start
+        if not (0 <= begin and 0 <= length <= extent - begin):
+            raise IndexError(f"{length} items from {start} on reach outside axis {axis} of extent {extent}")
+        return self[(*[slice(None)] * axis, slice(begin, begin + length))]
+
+    def broadcast_to(self: Tensor, shape: Any, *extents: int) -> Tensor:
+        """See the tensor as a larger one whose new axes repeat it (stride 0). Shares memory.
+
+        Writing through the result is refused where an axis has stride 0: its elements are one and the same memory.
+        """
+        wanted = _extents((shape, *extents))
+        mine, stride = self.shape, self.stride
+        added = len(wanted) - len(mine)
+        if added < 0 or any(m not in (1, w) for m, w in zip(mine, wanted[added:], strict=True)):
+            raise ValueError(f"shape {mine} does not broadcast to {wanted}")
+        steps = [0] * added + [0 if m == 1 and w != 1 else s for m, w, s in zip(mine, wanted[added:], stride, strict=True)]
+        return _core.restride(self, wanted, steps)
+
+    def broadcast_as(self: Tensor, *shape: Any) -> Tensor:
+        """HuggingFace candle's name for broadcast_to()."""
+        return self.broadcast_to(*shape)
+
+    def view(self: Tensor, shape_or_dtype: Any, *extents: int) -> Tensor:
+        """See the same memory in another shape, or its bytes as another dtype. Never copies.
+
+        Parameters
+        ----------
+        shape_or_dtype : shape, or DType, or a dtype's name
+            One extent of a shape may be -1. A dtype of another size changes the last axis, which has to lie without gaps.
+
+        Raises
+        ------
+        ValueError
+            Where the strides do not allow it; reshape() copies then.
+        """
+        if not extents and not isinstance(shape_or_dtype, int | tuple | list) and _is_dtype(shape_or_dtype):
+            return _core.reinterpret(self, as_dtype(shape_or_dtype).id)
+        shape = _inferred(_extents((shape_or_dtype, *extents)), self.size)
+        seen = _as_view(self, shape)
+        if seen is None:
+            raise ValueError(f"strides {self.stride} do not allow the shape {shape}; reshape() copies where it must")
+        return seen
+
+    def unflatten(self: Tensor, dim: int, sizes: Any) -> Tensor:
+        """Split one axis into several. Shares memory, or raises ValueError where the sizes do not fit."""
+        axis = _axis(dim, self.ndim)
+        shape = self.shape
+        return self.view((*shape[:axis], *_inferred(_extents((sizes,)), shape[axis]), *shape[axis + 1 :]))
+
+    def reshape(self: Tensor, shape: Any, *extents: int, copy: bool | None = None) -> Tensor:
+        """Give the elements, in row-major order, another shape.
+
+        Parameters
+        ----------
+        shape : shape
+            One extent may be -1.
+        copy : bool, optional
+            None: share where the strides allow, else copy. False: share or raise CopyError. True: always copy.
+        """
+        wanted = _inferred(_extents((shape, *extents)), self.size)
+        seen = None if copy else _as_view(self, wanted)
+        if seen is not None:
+            return seen
+        seen = _as_view(_core.conform(self, _reshapeable, copy), wanted)
+        assert seen is not None  # noqa: S101  (row-major memory takes every shape)
+        return seen
+
+    def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None) -> Tensor:
+        """Join the axes from `start_dim` to `end_dim` into one. Shares where the strides allow, else copies."""
+        if self.ndim == 0:
+            return self.reshape((1,), copy=copy)
+        first, last = _axis(start_dim, self.ndim), _axis(end_dim, self.ndim)
+        if last < first:
+            raise ValueError(f"end_dim {end_dim} lies before start_dim {start_dim}")
+        shape = self.shape
+        joined = 1
+        for extent in shape[first : last + 1]:
+            joined *= extent
+        return self.reshape((*shape[:first], joined, *shape[last + 1 :]), copy=copy)
+
+    # Writing.
+
+    def copy_(self: Tensor, source: object) -> Tensor:
+        """Write a source's elements, broadcast and cast, into this tensor. Returns the tensor itself.
+
+        Raises
+        ------
+        ValueError
+            If the tensor is read-only, has an axis of stride 0, or the shapes do not broadcast.
+        """
+        _core.assign(self, source)
+        return self
+
+    def fill_(self: Tensor, value: complex) -> Tensor:
+        """Write one number to every element. Returns the tensor itself. ValueError if the tensor is read-only."""
+        _core.fill(self, value)
+        return self
+
+    # Copies.
+
+    def contiguous(self: Tensor) -> Tensor:
+        """Give the tensor itself if its elements lie in row-major order without gaps, else a copy that does."""
+        return _core.conform(self, _row_major, None)
+
+    def copy(self: Tensor) -> Tensor:
+        """Give a fresh, writable copy in row-major order, aligned to 256 bytes."""
+        return _core.materialise(self)
+
+    def clone(self: Tensor) -> Tensor:
+        """Torch's name for copy()."""
+        return _core.materialise(self)
+
+    def to(self: Tensor, target: object = None, *, dtype: object = None, device: object = None, copy: bool = False) -> Tensor:
+        """Give the tensor with another dtype or device; the tensor itself where nothing changes and `copy` is False.
+
+        Parameters
+        ----------
+        target : DType, Device, Tensor, or a name
+            A name is tried as a dtype's, then as a device's. A Tensor gives both.
+        dtype, device : optional
+            The same by keyword.
+        copy : bool
+            Copy even if nothing changes.
+
+        Notes
+        -----
+        Casts round once, to nearest even. Overflow gives inf where the dtype has it, else NaN. Float to integer truncates
+        and saturates, NaN becomes 0. Integer to integer wraps. Complex to real is a BufferError.
+        """
+        if isinstance(target, Tensor):
+            dtype, device = target.dtype, target.device
+        elif target is not None and _is_dtype(target):
+            dtype = target
+        elif target is not None:
+            try:
+                device = as_device(target)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{target!r} is no dtype and no device of candle's: {error}") from None
+        wanted = self.dtype if dtype is None else as_dtype(dtype)
+        if device is not None and as_device(device) != self.device:
+            _refuse_device(as_device(device))
+        if wanted is self.dtype and not copy:
+            return self
+        return _core.materialise(self, wanted.id)
+
+    def to_dtype(self: Tensor, dtype: object) -> Tensor:
+        """HuggingFace candle's name for to(dtype)."""
+        return self.to(dtype=as_dtype(dtype))
+
+    def to_device(self: Tensor, device: object) -> Tensor:
+        """HuggingFace candle's name for to(device)."""
+        return self.to(device=as_device(device))
+
+    # Out.
+
+    def jax(self: Tensor, *, copy: bool | None = None) -> Any:
+        """Give a jax.Array over the same memory.
+
+        jax takes dense memory aligned to 64 bytes, and without x64 no 64-bit dtypes: the former is copied with ``copy=None``,
+        the latter is a BufferError. jax never writes, so that read-only memory is shared.
+        """
+        from .frameworks.jax import give
+
+        return give(self, copy)
+
+    # What it is.
+
+    @property
+    def flags(self: Tensor) -> Flags:
+        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE."""
+        return Flags(self)
+
+    def __repr__(self: Tensor) -> str:
+        return tensor_repr(self)
+
+    def _repr_html_(self: Tensor) -> str:
+        return tensor_html(self)
+
+    def __format__(self: Tensor, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.ndim == 0 else format(repr(self), spec)
+
+    def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+        return _compare(self, other, True)
+
+    def __ne__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+        return _compare(self, other, False)
+
+    def __bool__(self: Tensor) -> bool:
+        return bool(_only(self))
+
+    def __int__(self: Tensor) -> int:
+        return int(_only(self))
+
+    def __float__(self: Tensor) -> float:
+        return float(_only(self))
+
+    def __complex__(self: Tensor) -> complex:
+        return complex(_only(self))
+
+    def __index__(self: Tensor) -> int:
+        if self.dtype.kind not in ("int", "uint"):
+            raise TypeError(f"only tensors of integers can be an index, not of {self.dtype}")
+        value: int = _only(self).__index__()
+        return value
+
+
+def _only(t: Tensor) -> Any:
+    if t.size != 1:
+        raise ValueError(f"a tensor of {t.size} elements has no single value; use tolist()")
+    return t.item()
+
+
+def _refuse_device(device: Device) -> None:
+    raise BufferError(f"{device}: this version of candle keeps tensors on {cpu} only")
+
+
+for _name, _value in vars(_Methods).items():
+    if _name not in ("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__hash__", "__firstlineno__", "__static_attributes__"):
+        setattr(Tensor, _name, _value)

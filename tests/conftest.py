@@ -1,0 +1,84 @@
+"""Fixtures for every test: frameworks that may be absent, leak checks, child processes."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.util
+import os
+from typing import TYPE_CHECKING, Any
+
+import children
+import pytest
+
+from candle.testing import live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+
+ISOLATED = "CANDLE_TEST_ISOLATED"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "isolated: run this test in a pytest process of its own, as it may crash"
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if pyfuncitem.get_closest_marker("isolated") is None or ISOLATED in os.environ:
+        return None
+    child = children.run_child(
+        *("-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir"),
+        str(pyfuncitem.config.rootpath),
+        f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}",
+        **{ISOLATED: "1"},
+    )
+    if child.returncode != 0:
+        ending = child.signal or f"exit status {child.returncode}"
+        pytest.fail(f"{ending}\n{child.stdout}\n{child.stderr}", pytrace=False)
+    return True
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call":
+        item.stash[_failed] = report.failed
+    return report
+
+
+_failed = pytest.StashKey[bool]()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_alive(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test makes is gone after it: a failed one is let off, as its traceback holds its variables."""
+    before = live()
+    yield
+    if live() == before or request.node.stash.get(_failed, False):
+        return
+    gc.collect()
+    left = {name: count - before[name] for name, count in live().items() if count > before[name]}
+    assert not left, f"left alive: {left}"
+
+
+@pytest.fixture
+def framework() -> Callable[[str], Any]:
+    """The module of a framework, by name; skips the test where it is absent."""
+    return pytest.importorskip
+
+
+@pytest.fixture
+def in_child() -> Callable[..., children.Child]:
+    """`in_child(code, *arguments)` runs code in a fresh interpreter and says how that ended."""
+    return children.in_child
+
+
+@pytest.fixture
+def run_child() -> Callable[..., children.Child]:
+    """`run_child(*arguments)` runs this Python with these arguments and says how that ended."""
+    return children.run_child
