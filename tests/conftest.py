@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gc
-import importlib
-import importlib.util
-import os
 from typing import TYPE_CHECKING, Any
 
 import children
+import isolation
 import pytest
 
 from candle.testing import live
@@ -16,7 +14,7 @@ from candle.testing import live
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-ISOLATED = "CANDLE_TEST_ISOLATED"
+_failed = pytest.StashKey[bool]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,18 +25,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    if pyfuncitem.get_closest_marker("isolated") is None or ISOLATED in os.environ:
+    if pyfuncitem.get_closest_marker("isolated") is None or isolation.is_child():
         return None
-    child = children.run_child(
-        *("-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir"),
-        str(pyfuncitem.config.rootpath),
-        f"{pyfuncitem.path}::{pyfuncitem.nodeid.partition('::')[2]}",
-        **{ISOLATED: "1"},
-    )
-    if child.returncode != 0:
-        ending = child.signal or f"exit status {child.returncode}"
-        pytest.fail(f"{ending}\n{child.stdout}\n{child.stderr}", pytrace=False)
+    isolation.run_in_child(pyfuncitem)
     return True
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if isolation.is_child():
+        isolation.write_report(report)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -51,12 +46,9 @@ def pytest_runtest_makereport(
     return report
 
 
-_failed = pytest.StashKey[bool]()
-
-
 @pytest.fixture(autouse=True)
 def _nothing_left_alive(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test makes is gone after it: a failed one is let off, as its traceback holds its variables."""
+    """What a test makes is gone after it; a failed one's traceback holds its variables."""
     before = live()
     yield
     if live() == before or request.node.stash.get(_failed, False):

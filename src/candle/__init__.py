@@ -20,7 +20,6 @@ from .creation import (
     meshgrid,
     ones,
     ones_like,
-    tensor,
     tril,
     triu,
     zeros,
@@ -77,6 +76,7 @@ from .dtypes import (
 from .joining import cat, stack
 from .plan import CopyError, Plan, Reason
 from .tensor import Tensor
+from .creation import tensor  # isort: skip  (after the module of that name)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

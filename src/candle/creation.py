@@ -195,7 +195,7 @@ def arange(
     first, end = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ValueError("the step is 0; arange would never get to its stop")
-    if all(isinstance(n, int) or hasattr(n, "__index__") for n in (first, end, step)):
+    if all(hasattr(n, "__index__") for n in (first, end, step)):
         whole = range(int(first), int(end), int(step))
         count = max(0, -((whole.start - whole.stop) // whole.step))  # len() has a limit
         return _computed(count, dtype_or(dtype, int64), device, lambda i, j: list(whole[i:j]))
@@ -249,7 +249,7 @@ def linspace(
     """
     if num < 0:
         raise ValueError(f"linspace makes num={num} numbers; that is negative")
-    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    is_complex = any(isinstance(end, complex) for end in (start, stop))
     chosen = dtype_or(dtype, complex64 if is_complex else float32)
     if chosen.kind not in ("real", "complex"):
         raise TypeError(f"linspace makes floats, not {chosen}; take linspace(...).to('{chosen}')")
@@ -386,11 +386,11 @@ def meshgrid(*arrays: object, indexing: str = "xy") -> list[Tensor]:
     return grids
 
 
-def shape_of(shape: Shape, extents: tuple[int, ...]) -> tuple[int, ...]:
+def shape_of(shape: Any, extents: tuple[int, ...]) -> tuple[int, ...]:
     """Give the shape written as one sequence or as ints; the core checks the extents."""
     if extents or hasattr(shape, "__index__"):
-        return (shape, *extents)  # type: ignore[return-value]
-    return tuple(shape)  # type: ignore[arg-type]
+        return (shape, *extents)
+    return tuple(shape)
 
 
 def dtype_or(dtype: object, default: DType) -> DType:

@@ -8,6 +8,8 @@ from .dtypes import bfloat16, float16, float32, float64
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from numpy.random import Generator
 
     from ._native._core import Tensor
@@ -79,7 +81,9 @@ def randn(
     return out
 
 
-def _generator(seed: int | Generator | None) -> Generator:
+def _generator(
+    seed: int | Generator | None,
+) -> Any:  # numpy types its methods for literal dtypes only
     import numpy as np
 
     return np.random.default_rng(seed)

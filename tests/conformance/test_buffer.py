@@ -136,7 +136,6 @@ FORMATS = [
     ("Q", "Q", "uint64", [1, 2, 3]),
     ("n", "n", f"int{8 * struct.calcsize('n')}", [1, -2, 3]),
     ("N", "N", f"uint{8 * struct.calcsize('N')}", [1, 2, 3]),
-    ("e", "e", "float16", [1.0, -2.0, 0.5]),
     ("f", "f", "float32", [1.0, -2.0, 0.5]),
     ("d", "d", "float64", [1.0, -2.0, 0.5]),
 ]
@@ -151,10 +150,14 @@ def test_formats(cast: str, code: str, dtype: str, values: list[Any], prefix: st
     assert (str(t.dtype), t.tolist(), t.data_ptr()) == (dtype, values, address_of(data))
 
 
-@pytest.mark.parametrize("form", ["c", "P"])
-def test_formats_without_a_dtype(form: str) -> None:
-    with pytest.raises(BufferError, match=form):
-        candle.asarray(memoryview(bytearray(16)).cast(form))
+def test_characters_are_bytes() -> None:
+    t = candle.asarray(memoryview(bytearray(b"abc")).cast("c"), copy=False)
+    assert (str(t.dtype), t.tolist()) == ("uint8", [97, 98, 99])
+
+
+def test_pointers_are_refused() -> None:
+    with pytest.raises(BufferError, match="P"):
+        candle.asarray(memoryview(bytearray(16)).cast("P"))
 
 
 def test_shapes_and_slices() -> None:
@@ -188,6 +191,7 @@ def test_misaligned_memory_is_copied_or_refused() -> None:
     assert candle.asarray(view).tolist() == [1.0, 2.0, 3.0]
     with pytest.raises(candle.CopyError, match="align"):
         candle.asarray(view, copy=False)
+    view.release()
     data.append(1)
 
 
@@ -228,7 +232,7 @@ def test_mmap(tmp_path: Path, access: int) -> None:
         (ctypes.c_uint64, "uint64"),
         (ctypes.c_float, "float32"),
         (ctypes.c_double, "float64"),
-        (ctypes.c_long, f"int{8 * ctypes.sizeof(ctypes.c_long)}"),
+        (ctypes.c_uint8, "uint8"),
     ],
 )
 def test_ctypes_arrays(kind: Any, dtype: str) -> None:
@@ -269,8 +273,8 @@ def test_numpys_buffers(framework: Any, dtype: str) -> None:
     """A memoryview of an ndarray has numpy's own spelling of the format."""
     np = framework("numpy")
     base = np.arange(12).astype(dtype).reshape(3, 4)
-    for view in (base, base.T, base[::-1], base[:, ::2], base[1:1], base[2, 3]):
-        buffer = memoryview(np.asarray(view))
+    for view in (base, base.T, base[::-1], base[:, ::2], base[1:1], base[2, 3, ...]):
+        buffer = memoryview(view)
         t = candle.asarray(buffer)
         assert t.tolist() == view.tolist()
         assert str(t.dtype) == np.dtype(dtype).newbyteorder("=").name
@@ -335,7 +339,7 @@ def test_memoryview_of_native_dtypes(dtype: str) -> None:
     assert struct.calcsize(view.format) == struct.calcsize(NATIVE[dtype]) == view.itemsize
     assert view.format.lstrip("@=<") in (NATIVE[dtype], "l", "L")
     assert (view.shape, view.strides) == ((2, 3), (3 * t.itemsize, t.itemsize))
-    assert view.tolist() == t.tolist()
+    assert list(struct.unpack(f"6{view.format}", view)) == t.flatten().tolist()
     assert not view.readonly
 
 
@@ -349,9 +353,7 @@ def test_memoryview_of_complex(framework: Any, dtype: str) -> None:
     assert (array_.dtype.name, array_.tolist()) == (dtype, t.tolist())
 
 
-@pytest.mark.parametrize(
-    "dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"]
-)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
 def test_memoryview_of_other_dtypes_is_refused(dtype: str) -> None:
     with pytest.raises(BufferError, match=dtype):
         candle.zeros((3,), dtype=dtype).memoryview()

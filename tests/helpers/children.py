@@ -1,4 +1,4 @@
-"""Run Python in a child process: what may crash, what has to be fresh, what is looked at after exit."""
+"""Run Python in a child process: what may crash, has to be fresh, or is looked at after exit."""
 
 from __future__ import annotations
 
@@ -53,5 +53,11 @@ def run_child(*arguments: str | Path, timeout: float = 300, **environment: str) 
 def in_child(code: str, *arguments: str, timeout: float = 300, **environment: str) -> Child:
     """Run a piece of code, with the traceback of a crash on stderr."""
     return run_child(
-        "-X", "faulthandler", "-c", textwrap.dedent(code), *arguments, timeout=timeout, **environment
+        "-X",
+        "faulthandler",
+        "-c",
+        textwrap.dedent(code),
+        *arguments,
+        timeout=timeout,
+        **environment,
     )

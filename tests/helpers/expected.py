@@ -32,13 +32,11 @@ PADDED = 4
 def _nested(shape: Sequence[int], strides: Sequence[int], start: int, read: Any) -> Any:
     if not shape:
         return read(start)
-    return [
-        _nested(shape[1:], strides[1:], start + i * strides[0], read) for i in range(shape[0])
-    ]
+    return [_nested(shape[1:], strides[1:], start + i * strides[0], read) for i in range(shape[0])]
 
 
 def values(producer: Producer) -> Any:
-    """Nested lists of the elements, as `tolist` gives them; None for a dtype that this file does not read."""
+    """Nested lists of the elements, as `tolist` gives them; None for a dtype not read here."""
     from candle.testing.producers import compact_strides
 
     code, bits, lanes = producer.dtype

@@ -14,10 +14,10 @@ SOUND = C_CONTIGUOUS | ALIGNED | NOT_SWAPPED | WRITEABLE
 
 
 class Interface:
-    """An object with `__array_interface__`: the fields given, over a copy of `data` unless they say where."""
+    """An object with `__array_interface__`: the fields given, over a copy of `content`."""
 
-    def __init__(self, data: bytes = b"", *, start: int = 0, **fields: Any) -> None:
-        self.address, self.keep = aligned_block(data)
+    def __init__(self, content: bytes = b"", /, *, start: int = 0, **fields: Any) -> None:
+        self.address, self.keep = aligned_block(content)
         self.asked = 0
         self.fields = {"version": 3, "data": (self.address + start, False), **fields}
         for name in [name for name, value in self.fields.items() if value is NotImplemented]:

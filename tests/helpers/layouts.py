@@ -1,4 +1,4 @@
-"""candle Tensors of every kind of layout over the float32 numbers 0, 1, 2, ...; all made by candle alone."""
+"""Tensors of every kind of layout over the float32 numbers 0, 1, 2, ..., made by candle alone."""
 
 from __future__ import annotations
 
@@ -61,6 +61,11 @@ LAYOUTS: dict[str, Callable[[], candle.Tensor]] = {
 def has_negative_stride(t: candle.Tensor) -> bool:
     """On an axis where it means something."""
     return t.size > 0 and any(s < 0 and n > 1 for s, n in zip(t.stride, t.shape, strict=True))
+
+
+def must_copy(t: candle.Tensor, *, versioned: bool) -> bool:
+    """Whether only a copy can be handed out."""
+    return has_negative_stride(t) or (t.readonly and not versioned)
 
 
 def compact(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -6,15 +6,17 @@ import math
 from bisect import bisect_right
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 INTEGERS = {
     f"{sign}int{bits}": (bits, sign == "") for sign in ("", "u") for bits in (4, 8, 16, 32, 64)
@@ -54,8 +56,8 @@ def bits_of(name: str) -> int:
     return SMALL_FLOATS.get(name) or numpy_dtype(name).itemsize * 8
 
 
-def codes(array: npt.NDArray) -> npt.NDArray:
-    """The elements' bits as unsigned integers, components apart in a last axis of complex arrays."""
+def codes(array: Array) -> Array:
+    """The elements' bits as unsigned integers, complex ones' components in an axis of their own."""
     array = np.ascontiguousarray(array)
     if array.dtype.kind == "c" or array.dtype.names:
         size = array.itemsize // 2
@@ -63,11 +65,16 @@ def codes(array: npt.NDArray) -> npt.NDArray:
     return array.view(f"u{array.itemsize}")
 
 
-def every_code(name: str) -> npt.NDArray:
+def every_code(name: str) -> Array:
     """Every element of a dtype of at most 16 bits."""
     bits = bits_of(name)
     every = np.arange(2**bits, dtype=np.uint8 if bits <= 8 else np.uint16)
     return every.view(numpy_dtype(name))
+
+
+def _doubles(array: Array) -> Array:
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        return array.astype(np.float64)
 
 
 class Format(NamedTuple):
@@ -82,7 +89,7 @@ class Format(NamedTuple):
 
 @cache
 def _format(name: str) -> Format:
-    every = every_code(name).astype(np.float64)
+    every = _doubles(every_code(name))
     sign_bit = 1 << (SMALL_FLOATS[name] - 1)
     finite = [Fraction(float(x)) for x in every[:sign_bit] if np.isfinite(x)]
     infinite = np.flatnonzero(np.isposinf(every))
@@ -96,7 +103,7 @@ def _format(name: str) -> Format:
 
 
 def _nearest(sorted_values: Sequence[Fraction], magnitude: Fraction) -> int:
-    """Index of the nearest value; of two equally near, the even index. One past the last: overflow."""
+    """Index of the nearest value; of two equally near, the even one. Past the last: overflow."""
     above = bisect_right(sorted_values, magnitude)
     below = above - 1
     if above < len(sorted_values):
@@ -107,12 +114,22 @@ def _nearest(sorted_values: Sequence[Fraction], magnitude: Fraction) -> int:
     return below if low < high or (low == high and below % 2 == 0) else above
 
 
-def _to_power_of_two(value: float) -> int | None:
+def _power_of_two(exponent: int) -> Fraction:
+    return Fraction(1 << exponent) if exponent >= 0 else Fraction(1, 1 << -exponent)
+
+
+def _exponent(magnitude: Fraction) -> int:
+    """Of the greatest power of two that is not above it."""
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    return exponent - (magnitude < _power_of_two(exponent))
+
+
+def _to_e8m0(value: float) -> int | None:
     if not value > 0 or math.isinf(value):
         return None
     exact = Fraction(value)
-    exponent = math.frexp(value)[1] - 1 if isinstance(value, float) else value.bit_length() - 1
-    power = Fraction(2) ** exponent
+    exponent = _exponent(exact)
+    power = _power_of_two(exponent)
     code = exponent + 127
     rest, half = exact - power, power / 2
     code += rest > half or (rest == half and code % 2 == 1)
@@ -121,7 +138,7 @@ def _to_power_of_two(value: float) -> int | None:
 
 def _to_small_float(value: float, name: str) -> int | None:
     if name == "float8_e8m0fnu":
-        return _to_power_of_two(value)
+        return _to_e8m0(value)
     form = _format(name)
     nan = None if form.has_nan else 0
     if math.isnan(value):
@@ -150,11 +167,9 @@ def _to_ieee(value: float, name: str) -> int | None:
     exact = abs(Fraction(value))
     if exact == 0:
         return sign
-    lowest = 2 - 2 ** (exponent_bits - 1)
-    exponent = exact.numerator.bit_length() - exact.denominator.bit_length()
-    exponent -= exact < Fraction(2) ** exponent
-    exponent = max(exponent, lowest)
-    kept = round(exact / Fraction(2) ** (exponent - mantissa_bits))
+    lowest = 2 - (1 << (exponent_bits - 1))
+    exponent = max(_exponent(exact), lowest)
+    kept = round(exact / _power_of_two(exponent - mantissa_bits))
     return sign | min(((exponent - lowest) << mantissa_bits) + kept, infinity)
 
 
@@ -179,30 +194,29 @@ def rounded(value: float, name: str) -> int | None:
     return _to_ieee(value, name) if name in IEEE else _to_small_float(value, name)
 
 
-def numbers(array: npt.NDArray) -> list:
+def numbers(array: Array) -> list[Any]:
     """The elements as Python numbers, exactly; two in a row for each complex one."""
     dtype = array.dtype
     if dtype.kind == "c":
         return numbers(np.ascontiguousarray(array).view(f"f{dtype.itemsize // 2}"))
     if dtype.names:
         return numbers(np.ascontiguousarray(array).view(np.float16))
-    if dtype == bool:
-        return (array.view(np.uint8) != 0).tolist()
+    if dtype.name == "bool":
+        return [bool(x) for x in array.view(np.uint8)]
     if dtype.kind in "iu":
         return [int(x) for x in array]
     if dtype.name in INTEGERS:
         return [int(x) for x in array.astype(np.int64)]
-    return [float(x) for x in array.astype(np.float64)]
+    return [float(x) for x in _doubles(array)]
 
 
-def expected(array: npt.NDArray, name: str) -> list[int | None]:
+def expected(array: Array, name: str) -> list[int | None]:
     """The codes of `array` cast to `name`, components in a row for complex dtypes."""
-    values: Iterable = numbers(array)
+    values = numbers(array)
     from_complex = array.dtype.kind == "c" or bool(array.dtype.names)
     component = COMPLEX.get(name)
     if from_complex and name == "bool":
-        parts = iter(values)
-        return [int(real != 0 or imaginary != 0) for real, imaginary in zip(parts, parts)]
+        return [int(a != 0 or b != 0) for a, b in zip(values[::2], values[1::2], strict=True)]
     if component is None:
         return [rounded(value, name) for value in values]
     if from_complex:
@@ -210,7 +224,7 @@ def expected(array: npt.NDArray, name: str) -> list[int | None]:
     return [code for value in values for code in (rounded(value, component), 0)]
 
 
-def differences(source: npt.NDArray, result: npt.NDArray, name: str) -> list[str]:
+def differences(source: Array, result: Array, name: str) -> list[str]:
     """What of `result` is not `source` cast to `name`, in words; empty when all is well."""
     component = COMPLEX.get(name, name)
     got = codes(result).ravel()
@@ -224,38 +238,53 @@ def differences(source: npt.NDArray, result: npt.NDArray, name: str) -> list[str
     return wrong
 
 
-def is_quiet_nan(got: npt.NDArray, name: str) -> npt.NDArray:
+def is_quiet_nan(got: Array, name: str) -> Array:
     """Which codes of a real dtype are a NaN that no processor traps on."""
     if name == "bool" or name in INTEGERS:
         return np.zeros(got.shape, bool)
-    nan = np.isnan(got.view(numpy_dtype(name)).astype(np.float64))
+    nan: Array = np.isnan(_doubles(got.view(numpy_dtype(name))))
     quiet_bit = {"float16": 9, "bfloat16": 6, "float32": 22, "float64": 51}.get(name)
-    return nan if quiet_bit is None else nan & ((got >> np.array(quiet_bit, got.dtype)) & 1 == 1)
+    if quiet_bit is not None:
+        nan &= (got >> np.array(quiet_bit, got.dtype)) & 1 == 1
+    return nan
 
 
-def edge_values(name: str, count: int = 200, seed: int = 0) -> npt.NDArray:
-    """Elements of a dtype of 32 or more bits where casts go wrong, and random ones."""
-    dtype = numpy_dtype(name)
-    random = np.random.default_rng(seed)
+def edge_values(name: str, count: int = 200) -> Array:
+    """Elements of a dtype of 32 or more bits where casts go wrong, and `count` random ones."""
+    random = np.random.default_rng(0)
+    noise = random.integers(0, 256, count * 16, np.uint8)
     if name in INTEGERS:
-        bits, signed = INTEGERS[name]
-        near = [s * 2**k + d for k in range(bits + 1) for d in (-2, -1, 0, 1, 2) for s in (1, -1)]
-        # One past the middle of two bfloat16, float16 and fp8 numbers, far below a double's last bit.
-        near += [2**k + 2 ** (k - m) + d for k in range(12, 64) for m in (2, 3, 4, 5, 8, 9, 11, 12) for d in (-1, 0, 1)]
-        low = -(2 ** (bits - 1)) if signed else 0
-        kept = sorted({x for x in near if low <= x < low + 2**bits})
-        noise = random.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype)
-        return np.concatenate([np.array(kept, dtype), noise])
-    component = np.dtype(f"f{dtype.itemsize // (2 if name in COMPLEX else 1)}")
-    middles = _middles()
+        dtype = numpy_dtype(name)
+        near = _whole_edges()
+        kept = near[(near >= np.iinfo(dtype).min) & (near <= np.iinfo(dtype).max)]
+        return np.concatenate([kept.astype(dtype), noise.view(dtype)[:count]])
+    component = numpy_dtype(COMPLEX.get(name, name))
+    info = np.finfo(component)
     with np.errstate(over="ignore"):
-        near = np.array([x for m in middles for x in (m, -m)]).astype(component)
-        around = [near, np.nextafter(near, component.type(np.inf)), np.nextafter(near, component.type(-np.inf))]
-    bounds = np.array([s * (2.0**k + d) for k in (3, 4, 7, 8, 15, 16, 31, 32, 63, 64) for d in (-1, -0.5, 0, 0.5, 1) for s in (1, -1)])
-    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, np.finfo(component).max, np.finfo(component).tiny, np.finfo(component).smallest_subnormal])
-    noise = random.integers(0, 256, count * component.itemsize, np.uint8).view(component)
-    whole = np.concatenate([*around, bounds.astype(component), special.astype(component), noise])
-    return whole[: whole.size // 2 * 2].view(dtype) if name in COMPLEX else whole
+        near = np.array(_middles()).astype(component)
+        bounds = np.array([2.0**k + d for k in (3, 4, 7, 8, 15, 16, 31, 32, 63, 64) for d in NEAR])
+    special = [0, np.inf, np.nan, info.max, info.tiny, info.smallest_subnormal]
+    up, down = component.type(np.inf), component.type(-np.inf)
+    around = [near, np.nextafter(near, up), np.nextafter(near, down), bounds, special]
+    positive = np.concatenate(around, dtype=component)
+    whole = np.concatenate([positive, -positive, noise.view(component)[:count]])
+    return whole[: whole.size // 2 * 2].view(numpy_dtype(name)) if name in COMPLEX else whole
+
+
+NEAR = (-1, -0.5, 0, 0.5, 1)
+
+
+@cache
+def _whole_edges() -> Array:
+    """Integers beside powers of two, and beside the middles of neighbours in every small float."""
+    found = {2**k + d for k in range(65) for d in (-1, 0, 1)}
+    found |= {
+        2**k + 2 ** (k - kept) + d
+        for k in (*range(12, 20), 30, 31, 40, 52, 53, 54, 61, 62, 63)
+        for kept in (2, 3, 4, 5, 8, 9, 11, 12)
+        for d in (-1, 0, 1)
+    }
+    return np.array(sorted(found | {-x for x in found}), dtype=object)
 
 
 @cache

@@ -78,6 +78,8 @@ def verdict(producer: Producer, versioned: bool) -> str:
         return "refuse"
     top = producer.address + producer.byte_offset + (high * item_bits) // 8
     bottom = producer.address + producer.byte_offset + (low * item_bits) // 8
+    if producer.address + producer.byte_offset >= 2**64:
+        return "refuse"
     if packed or bottom < 0 or top > INT64_MAX or size * item_bits > INT64_MAX:
         return "either"
     alignment = item_bits // (16 if code == COMPLEX else 8)

@@ -1,4 +1,4 @@
-"""100,000 round trips of each kind: no growth in memory, nothing left alive, each deleter exactly once."""
+"""100,000 round trips of each kind: no growth, nothing left alive, each deleter once."""
 
 from __future__ import annotations
 

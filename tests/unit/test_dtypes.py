@@ -69,7 +69,7 @@ def test_equals_its_names_and_hashes_as_its_name(dtype):
         assert dtype == dtype.short_name
         assert as_dtype(dtype.short_name) is dtype
         assert getattr(candle, dtype.short_name) is dtype
-    assert not (dtype != dtype.name)
+    assert (dtype != dtype.name) is False
 
 
 @pytest.mark.parametrize(("short", "name"), SHORT_NAMES.items())
@@ -81,7 +81,7 @@ def test_short_names_are_those_of_huggingface_candle(short, name):
 @every_dtype
 def test_differs_from_every_other(dtype):
     others = [other for other in set(DTYPES) if other is not dtype]
-    assert all(dtype != other and dtype != other.name for other in others)
+    assert not any(dtype in (other, other.name) for other in others)
 
 
 @every_dtype
@@ -228,13 +228,29 @@ class Boastful:
 
 @pytest.mark.parametrize(
     "thing",
-    ["", "float", "<f4", "f4", "torch.float32", "Float32", None, 3, 1.0, b"f32", (), str, list]
-    + [type("float32", (), {}), Boastful(), Boastful, object()],
+    [
+        *(
+            "",
+            "float",
+            "<f4",
+            "f4",
+            "torch.float32",
+            "Float32",
+            None,
+            3,
+            1.0,
+            b"f32",
+            (),
+            str,
+            list,
+        ),
+        *(type("float32", (), {}), Boastful(), Boastful, object()),
+    ],
     ids=repr,
 )
 def test_what_is_no_dtype(thing):
     assert candle.float32 != thing
-    assert not (candle.float32 == thing)
+    assert (candle.float32 == thing) is False
     with pytest.raises(TypeError, match=r"not a dtype candle knows; take one of candle's"):
         as_dtype(thing)
 

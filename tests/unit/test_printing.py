@@ -1,4 +1,4 @@
-"""How tensors print: values as numpy shows them, at most 4 decimals, then dtype, shape and device."""
+"""How tensors print: values as in numpy, at most 4 decimals, then shape, dtype and device."""
 
 from __future__ import annotations
 
@@ -166,8 +166,8 @@ def test_too_many_axes_show_no_elements():
 
 def test_html():
     t = asarray([[1, 2], [3, 4]])
-    html = "<div><b>Tensor</b> shape (2, 2) · int64 · cpu · 32 bytes<pre>[[1, 2],\n [3, 4]]</pre></div>"
-    assert t._repr_html_() == html
+    facts = "<b>Tensor</b> shape (2, 2) · int64 · cpu · 32 bytes"
+    assert t._repr_html_() == f"<div>{facts}<pre>[[1, 2],\n [3, 4]]</pre></div>"
     assert "read-only" in asarray(b"ab")._repr_html_()
 
 

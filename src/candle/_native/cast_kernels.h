@@ -1,6 +1,6 @@
-// Casts of runs of elements, in two steps: to a carrier type, which holds every value of the
-// source, then rounded from it to the destination. Twenty decoders and five times as many encoders
-// serve every pair of dtypes. No Python here.
+// Casts of runs of elements, in two steps: decoded to a carrier type that holds every value of the
+// source exactly, then encoded from it with the one rounding. A kernel per dtype and step serves
+// every pair of dtypes. No Python here.
 #pragma once
 
 #include <dlpack/dlpack.h>

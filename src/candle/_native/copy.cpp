@@ -184,9 +184,8 @@ void copy_items(std::byte* to, int64_t to_step, const std::byte* from, int64_t f
 void copy_bits(std::byte* to, int64_t to_bit, const std::byte* from, int64_t from_bit,
                int64_t count) noexcept {
   const auto partial = [&](int64_t bits) {
-    if (bits > 0)
-      write_bits(to, to_bit, static_cast<int>(bits),
-                 read_bits(from, from_bit, static_cast<int>(bits)));
+    const int width = static_cast<int>(bits);
+    if (width > 0) write_bits(to, to_bit, width, read_bits(from, from_bit, width));
     to_bit += bits;
     from_bit += bits;
     count -= bits;

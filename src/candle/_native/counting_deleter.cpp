@@ -45,7 +45,8 @@ void destroy(void* pointer, bool used) {
   if (!used && managed->deleter != nullptr) managed->deleter(managed);
 }
 
-/// As a correct producer's: deletes only what nobody took. No Python code runs, so a pending exception stays as it is.
+/// As a correct producer's: deletes only what nobody took. No Python code runs, so a pending
+/// exception stays as it is.
 void destroy_capsule(PyObject* capsule) noexcept {
   const char* name = PyCapsule_GetName(capsule);
   if (name == nullptr) return;

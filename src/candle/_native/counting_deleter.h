@@ -6,9 +6,10 @@
 
 namespace candle {
 
-/// `_core.counting_deleter()`: the addresses of a deleter for legacy structs, one for versioned structs, and a capsule
-/// destructor, as a tuple of ints. `manager_ctx` of such a struct points to six `long`: deleted, destructed, pending,
-/// thread, gil, initialized. The deleters free nothing: the struct and the notes belong to the test.
+/// `_core.counting_deleter()`: the addresses of a deleter for legacy structs, one for versioned
+/// structs, and a capsule destructor, as a tuple of ints. `manager_ctx` of such a struct points to
+/// six `long`: deleted, destructed, pending, thread, gil, initialized. The deleters free nothing:
+/// the struct and the notes belong to the test.
 PyObject* counting_deleter_addresses(PyObject* module, PyObject* unused) noexcept;
 
 }  // namespace candle

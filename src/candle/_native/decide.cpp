@@ -10,18 +10,17 @@ namespace candle {
 
 namespace {
 
-/// What an element's address has to be a multiple of: its size, a complex number's component's.
-uintptr_t natural_alignment(DTypeId dtype) {
-  const DTypeRow& row = dtype_table[dtype];
-  const int bytes = item_bytes(row.dlpack);
-  return static_cast<uintptr_t>(row.kind == Kind::complex_number ? bytes / 2 : bytes);
-}
+uintptr_t natural_alignment(DTypeId dtype) { return detail::items.of[dtype].misalignment + 1; }
 
-bool divides(const Source& source, int bits) {
+/// Whether a byte stride is no multiple of the item. Axes of extent 1 may have any stride.
+bool has_odd_stride(const Source& source, int64_t between) {
+  int64_t seen = 0;
+  for (int32_t i = 0; i < source.ndim; i++) seen |= source.strides[i];
+  if ((seen & between) == 0) return false;
   for (int32_t i = 0; i < source.ndim; i++) {
-    if (source.shape[i] > 1 && source.strides[i] * source.unit % bits != 0) return false;
+    if ((source.strides[i] & between) != 0 && source.shape[i] > 1) return true;
   }
-  return true;
+  return false;
 }
 
 bool has_negative(const Source& source) {
@@ -50,48 +49,39 @@ int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept {
 }
 
 Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexcept {
-  ReasonSet reasons = source.reasons;
+  const detail::Item& item = detail::items.of[source.dtype];
   const DTypeId result = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
-  const int bits = item_bits(dtype_table[source.dtype].dlpack, source.padded);
+  ReasonSet reasons = source.reasons;
+  const auto note = [&reasons](bool found, Reason reason) { reasons |= ReasonSet{found} << static_cast<int>(reason); };
 
+  note(mode == CopyMode::always, Reason::requested);
+  note((demand.dtypes >> result & 1) == 0, Reason::dtype_unknown);
+  note((demand.narrows >> result & 1) != 0, Reason::would_narrow);
+  note(demand.host_only && !host_memory(source.device), Reason::device);
+  note(source.swapped, Reason::byte_order);
+  note(source.read_only && !demand.read_only, Reason::read_only);
   if (result != source.dtype) {
-    reasons |= bit(Reason::dtype);
-    if (!can_cast(dtype_table[source.dtype].dlpack, dtype_table[result].dlpack)) {
-      reasons |= bit(Reason::no_cast);
-    }
+    note(true, Reason::dtype);
+    note(!can_cast(dtype_table[source.dtype].dlpack, dtype_table[result].dlpack), Reason::no_cast);
   }
-  if ((demand.dtypes >> result & 1) == 0) reasons |= bit(Reason::dtype_unknown);
-  if ((demand.narrows >> result & 1) != 0) reasons |= bit(Reason::would_narrow);
-  if (demand.host_only && !host_memory(source.device)) reasons |= bit(Reason::device);
-  if (source.swapped) reasons |= bit(Reason::byte_order);
-  if (source.read_only && !demand.read_only) reasons |= bit(Reason::read_only);
-  if ((!demand.packed && bits < 8) || (!demand.padded && source.padded)) reasons |= bit(Reason::packed);
+  if (item.bits < 8) note(source.padded ? !demand.padded : !demand.packed, Reason::packed);
   if (source.size > 0) {
     const auto address = reinterpret_cast<uintptr_t>(source.data);
-    if (bits >= 8 && (address & (natural_alignment(source.dtype) - 1)) != 0) {
-      reasons |= bit(Reason::misaligned);
-    }
-    if ((address & (demand.alignment - 1)) != 0) reasons |= bit(Reason::alignment);
-    const bool odd = source.unit != bits && !divides(source, bits);
-    if (odd) reasons |= bit(Reason::odd_stride);
-    if (!demand.negative_strides && has_negative(source)) reasons |= bit(Reason::negative_stride);
-    if (!odd && (demand.c_order || demand.dense)) {
+    note((address & item.misalignment) != 0, Reason::misaligned);
+    note((address & (demand.alignment - 1)) != 0, Reason::alignment);
+    const bool odd = source.unit != item.bits && has_odd_stride(source, item.between);
+    note(odd, Reason::odd_stride);
+    note(!demand.negative_strides && has_negative(source), Reason::negative_stride);
+    if ((demand.c_order || demand.dense) && !odd) {
       const ElementStrides strides(source);
-      if (demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values)) {
-        reasons |= bit(Reason::order);
-      }
-      if (demand.dense && !is_dense(source.ndim, source.shape, strides.values)) {
-        reasons |= bit(Reason::not_dense);
-      }
+      note(demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values), Reason::order);
+      note(demand.dense && !is_dense(source.ndim, source.shape, strides.values), Reason::not_dense);
     }
   }
-  if (mode == CopyMode::always) reasons |= bit(Reason::requested);
 
-  Decision decision{source.route, Action::share, reasons, 0};
-  if (reasons == 0) return decision;
-  decision.nbytes = bytes_of(source.size, result, false);
-  decision.action = (reasons & fatal_reasons) != 0 || mode == CopyMode::never ? Action::refuse : Action::copy;
-  return decision;
+  if (reasons == 0) return {source.route, Action::share, 0, 0};
+  const bool refused = (reasons & fatal_reasons) != 0 || mode == CopyMode::never;
+  return {source.route, refused ? Action::refuse : Action::copy, reasons, bytes_of(source.size, result, false)};
 }
 
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {

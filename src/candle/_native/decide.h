@@ -114,6 +114,46 @@ struct Decision {
 /// Decides one move. Moves nothing.
 Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexcept;
 
+namespace detail {
+
+/// What a move has to know of a dtype, worked out once.
+struct Item {
+  int32_t bits;
+  uintptr_t misalignment;  // bits of an address that have to be 0: its size's, a complex number's component's
+  int64_t between;         // bits of a byte stride that have to be 0
+};
+
+struct ItemTable {
+  Item of[dtype_count];
+};
+
+constexpr ItemTable make_item_table() {
+  ItemTable table{};
+  for (int i = 0; i < dtype_count; i++) {
+    const DTypeRow& row = dtype_table[i];
+    const int bytes = item_bytes(row.dlpack);
+    table.of[i] = {row.dlpack.bits * row.dlpack.lanes,
+                   static_cast<uintptr_t>(row.kind == Kind::complex_number ? bytes / 2 : bytes) - 1, bytes - 1};
+  }
+  return table;
+}
+
+inline constexpr ItemTable items = make_item_table();
+
+}  // namespace detail
+
+/// Whether `decide` shares a source with a consumer that takes everything and asks for nothing. False means: ask `decide`.
+/// This is the common case of every ingest, told by a few comparisons.
+inline bool plainly_shares(const Source& source) noexcept {
+  const detail::Item& item = detail::items.of[source.dtype];
+  int64_t between = 0;
+  if (source.unit != item.bits) {
+    for (int32_t i = 0; i < source.ndim; i++) between |= source.strides[i];
+  }
+  return (between & item.between) == 0 && source.reasons == 0 && !source.swapped &&
+         source.device.device_type == kDLCPU && (reinterpret_cast<uintptr_t>(source.data) & item.misalignment) == 0;
+}
+
 /// The measured fact behind a reason, in words.
 struct Fact {
   char text[240];

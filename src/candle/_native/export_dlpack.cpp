@@ -24,7 +24,7 @@ void delete_export(Managed* managed) noexcept {
   auto* exported = reinterpret_cast<Export<Managed>*>(managed);
   Storage* storage = exported->storage;
   std::free(exported);
-  live.exports.fetch_sub(1, std::memory_order_relaxed);
+  live.exports.add(-1);
   storage->release(false);
 }
 
@@ -52,7 +52,7 @@ Managed* export_tensor(const Tensor* tensor) {
       .strides = shape + ndim,
       .byte_offset = 0,
   };
-  live.exports.fetch_add(1, std::memory_order_relaxed);
+  live.exports.add(1);
   return &exported->managed;
 }
 

@@ -88,8 +88,9 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 
 }  // namespace
 
-PyObject* finish(const Ingest& ingest, const Source& source, StorageRef owner) noexcept {
+PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner) noexcept {
   const Request& request = ingest.request;
+  if (request.is_plain() && plainly_shares(source)) return share(ingest.type, source, std::move(owner));
   Demand asked;
   const bool plain = request.dtype == unknown_dtype && !request.c_order;
   if (!plain) {

@@ -172,7 +172,7 @@ PyObject* resolve_bits(const Ingest& ingest, const TypeRecord& record, const Sou
 constexpr ReasonSet view_bits = bit(Reason::conj_bit) | bit(Reason::neg_bit);
 
 PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described, uint64_t flags,
-                          StorageRef owner) {
+                          StorageRef&& owner) {
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;

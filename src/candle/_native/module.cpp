@@ -108,9 +108,9 @@ PyObject* py_conform(PyObject*, PyObject* args) {
 }
 
 PyObject* py_live(PyObject*, PyObject*) {
-  return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.load()), "storages",
-                       static_cast<long long>(live.storages.load()), "bytes", static_cast<long long>(live.bytes.load()),
-                       "exports", static_cast<long long>(live.exports.load()));
+  return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()), "storages",
+                       static_cast<long long>(live.storages.get()), "bytes", static_cast<long long>(live.bytes.get()),
+                       "exports", static_cast<long long>(live.exports.get()));
 }
 
 template <auto function>

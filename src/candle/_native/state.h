@@ -70,6 +70,8 @@ struct Request {
   CopyMode copy = CopyMode::if_needed;
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
+
+  bool is_plain() const { return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order; }
 };
 
 /// Keyword arguments into a Request's fields; false with an error set.

@@ -12,11 +12,11 @@ namespace {
 /// Drops a Python owner. After the interpreter's end it is left alone on purpose: there is nothing that could take it.
 template <typename Drop>
 void with_gil(bool have_gil, Drop drop_owner) noexcept {
-  if (interpreter_ending()) return;
   if (have_gil) {
     drop_owner();
     return;
   }
+  if (interpreter_ending()) return;
   const PyGILState_STATE gil = PyGILState_Ensure();
   {
     const PendingError pending;
@@ -25,15 +25,41 @@ void with_gil(bool have_gil, Drop drop_owner) noexcept {
   PyGILState_Release(gil);
 }
 
+/// Blocks of dropped storages, kept for the next ones. Touched with the GIL only.
+class Pool {
+ public:
+  void* get() {
+    if (count_ > 0) return blocks_[--count_];
+    return std::malloc(sizeof(Storage));
+  }
+  void put(void* block, bool have_gil) {
+#ifdef Py_GIL_DISABLED
+    have_gil = false;
+#endif
+    if (have_gil && count_ < capacity) {
+      blocks_[count_++] = block;
+    } else {
+      std::free(block);
+    }
+  }
+
+ private:
+  static constexpr int capacity = 64;
+  void* blocks_[capacity];
+  int count_ = 0;
+};
+Pool pool;
+
 }  // namespace
 
 Storage* Storage::make(Owner owner, Handle handle, size_t bytes) noexcept {
-  Storage* storage = new (std::nothrow) Storage(owner, handle, bytes);
-  if (storage == nullptr) {
+  void* block = pool.get();
+  if (block == nullptr) {
     give_back(owner, handle, true);
     return nullptr;
   }
-  live.storages.fetch_add(1, std::memory_order_relaxed);
+  Storage* storage = new (block) Storage(owner, handle, bytes);
+  live.storages.add_with_gil(1);
   return storage;
 }
 
@@ -57,7 +83,7 @@ Storage* Storage::allocate(size_t bytes, size_t alignment, std::byte** data) noe
   }
   Storage* storage = make(Owner::own, {.block = block}, bytes);
   if (storage == nullptr) return nullptr;
-  live.bytes.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+  live.bytes.add_with_gil(static_cast<int64_t>(bytes));
   *data = static_cast<std::byte*>(block);
   return storage;
 }
@@ -86,11 +112,18 @@ void Storage::give_back(Owner owner, Handle handle, bool have_gil) noexcept {
 }
 
 void Storage::destroy(bool have_gil) noexcept {
-  live.storages.fetch_sub(1, std::memory_order_relaxed);
-  if (bytes_ != 0) live.bytes.fetch_sub(static_cast<int64_t>(bytes_), std::memory_order_relaxed);
+  const auto bytes = static_cast<int64_t>(bytes_);
+  if (have_gil) {
+    live.storages.add_with_gil(-1);
+    live.bytes.add_with_gil(-bytes);
+  } else {
+    live.storages.add(-1);
+    live.bytes.add(-bytes);
+  }
   const Owner owner = owner_;
   const Handle handle = handle_;
-  delete this;
+  this->~Storage();
+  pool.put(this, have_gil);
   give_back(owner, handle, have_gil);
 }
 

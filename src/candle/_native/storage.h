@@ -11,18 +11,37 @@
 
 namespace candle {
 
+/// A number that is mostly changed under the GIL, where a plain add is enough: an atomic one costs as much as the rest of the
+/// bookkeeping of a move.
+class Counter {
+ public:
+  void add_with_gil(int64_t change) noexcept {
+#ifdef Py_GIL_DISABLED
+    add(change);
+#else
+    held_.store(held_.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+#endif
+  }
+  void add(int64_t change) noexcept { free_.fetch_add(change, std::memory_order_relaxed); }
+  int64_t get() const noexcept { return held_.load(std::memory_order_relaxed) + free_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> held_{0};
+  std::atomic<int64_t> free_{0};
+};
+
 /// What is alive, for leak checks.
 struct Counters {
-  std::atomic<int64_t> tensors{0};
-  std::atomic<int64_t> storages{0};
-  std::atomic<int64_t> bytes{0};  // of candle's own memory
-  std::atomic<int64_t> exports{0};
+  Counter tensors;
+  Counter storages;
+  Counter bytes;  // of candle's own memory
+  Counter exports;
 };
 extern Counters live;
 
 class Storage {
  public:
-  /// Each takes over what it is given, on failure (nullptr: no memory) too.
+  /// With the GIL. Each takes over what it is given, on failure (nullptr: no memory) too.
   static Storage* of_versioned(DLManagedTensorVersioned* managed) noexcept;
   static Storage* of_legacy(DLManagedTensor* managed) noexcept;
   static Storage* of_object(PyObject* owner) noexcept;

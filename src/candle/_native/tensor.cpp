@@ -10,14 +10,36 @@ namespace candle {
 
 namespace {
 
-// Under the GIL an atomic read-modify-write would cost more than the rest of the bookkeeping.
-inline void count_tensor(int64_t change) {
+/// Memory of dropped tensors of few axes, kept for the next ones. All blocks have room for `pooled_axes`.
+class Pool {
+ public:
+  static constexpr int32_t pooled_axes = 4;
+
+  static bool takes(PyTypeObject* type, int32_t ndim) {
 #ifdef Py_GIL_DISABLED
-  live.tensors.fetch_add(change, std::memory_order_relaxed);
+    (void)type, (void)ndim;
+    return false;
 #else
-  live.tensors.store(live.tensors.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+    return type == state.tensor_type && ndim <= pooled_axes;
 #endif
-}
+  }
+  void* get() {
+    return count_ > 0 ? blocks_[--count_] : PyObject_Malloc(sizeof(Tensor) + pooled_axes * 2 * sizeof(int64_t));
+  }
+  void put(void* block) {
+    if (count_ < capacity) {
+      blocks_[count_++] = block;
+    } else {
+      PyObject_Free(block);
+    }
+  }
+
+ private:
+  static constexpr int capacity = 64;
+  void* blocks_[capacity];
+  int count_ = 0;
+};
+Pool pool;
 
 void tensor_dealloc(PyObject* self) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
@@ -27,8 +49,12 @@ void tensor_dealloc(PyObject* self) {
     const PendingError pending;  // a producer's deleter may run Python
     tensor->storage->release(true);
   }
-  count_tensor(-1);
-  type->tp_free(self);
+  live.tensors.add_with_gil(-1);
+  if (Pool::takes(type, tensor->ndim())) {
+    pool.put(self);
+  } else {
+    type->tp_free(self);
+  }
   drop(reinterpret_cast<PyObject*>(type));
 }
 
@@ -113,16 +139,24 @@ PyType_Spec tensor_spec = {
 }  // namespace
 
 Tensor* new_tensor(PyTypeObject* type, int32_t ndim) noexcept {
-  auto* tensor = type == state.tensor_type ? PyObject_NewVar(Tensor, type, ndim)
-                                           : reinterpret_cast<Tensor*>(type->tp_alloc(type, ndim));
-  if (tensor == nullptr) return nullptr;
-  count_tensor(1);
+  Tensor* tensor;
+  if (Pool::takes(type, ndim)) {
+    tensor = static_cast<Tensor*>(pool.get());
+    if (tensor != nullptr) (void)PyObject_InitVar(&tensor->ob_base, type, ndim);
+  } else {
+    tensor = reinterpret_cast<Tensor*>(type->tp_alloc(type, ndim));
+  }
+  if (tensor == nullptr) {
+    if (!PyErr_Occurred()) PyErr_NoMemory();
+    return nullptr;
+  }
+  live.tensors.add_with_gil(1);
   tensor->storage = nullptr;
   tensor->weakrefs = nullptr;
   return tensor;
 }
 
-PyObject* share(PyTypeObject* type, const Source& source, StorageRef owner) noexcept {
+PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) noexcept {
   const int32_t ndim = source.ndim;
   Tensor* tensor = new_tensor(type, ndim);
   if (tensor == nullptr) return nullptr;
@@ -135,14 +169,15 @@ PyObject* share(PyTypeObject* type, const Source& source, StorageRef owner) noex
   tensor->padded = source.padded;
   int64_t* shape = tensor->shape();
   int64_t* strides = tensor->strides();
-  for (int32_t i = 0; i < ndim; i++) shape[i] = source.shape[i];
-  if (source.unit == tensor->bits()) {
-    for (int32_t i = 0; i < ndim; i++) strides[i] = source.strides[i];
-  } else {  // bytes: items of whole bytes have a power of two of them
-    const int shift = std::countr_zero(static_cast<unsigned>(item_bytes(tensor->row().dlpack)));
-    for (int32_t i = 0; i < ndim; i++) strides[i] = source.strides[i] >> shift;
+  // Byte strides become element strides: items of whole bytes have a power of two of them.
+  const int shift = source.unit == tensor->bits() ? 0 : std::countr_zero(static_cast<unsigned>(tensor->bits() / 8));
+  bool thin = false;
+  for (int32_t i = 0; i < ndim; i++) {
+    shape[i] = source.shape[i];
+    strides[i] = source.strides[i] >> shift;
+    thin |= shape[i] <= 1;
   }
-  make_canonical(ndim, shape, strides);
+  if (thin) make_canonical(ndim, shape, strides);
   return tensor->object();
 }
 

@@ -41,7 +41,7 @@ inline Tensor* as_tensor(PyObject* object) {
 Tensor* new_tensor(PyTypeObject* type, int32_t ndim) noexcept;
 
 /// A Tensor over a source's memory. Takes over `owner`.
-PyObject* share(PyTypeObject* type, const Source& source, StorageRef owner) noexcept;
+PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) noexcept;
 
 /// A Tensor with its own uninitialised memory, in row-major order. The shape has been checked by `count_elements`.
 Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t* shape,

@@ -1,6 +1,5 @@
 #include "type_record.h"
 
-#include <atomic>
 #include <new>
 #include <string_view>
 
@@ -12,16 +11,7 @@ namespace candle {
 
 namespace {
 
-// Open addressing over a fixed table: a lookup is a hash and, nearly always, one comparison. Entries are published whole and
-// never removed, so that readers need no lock. Types beyond its capacity are asked again each time.
-constexpr size_t capacity = 1024;
 constexpr size_t most_probes = 16;
-std::atomic<const TypeRecord*> cache[capacity];
-
-size_t slot_of(PyTypeObject* type) {
-  const auto address = reinterpret_cast<uintptr_t>(type);
-  return (address >> 4 ^ address >> 14) % capacity;
-}
 
 /// The attribute as a new reference, nullptr where it is None or absent.
 PyObject* attribute(PyObject* object, const char* name) {
@@ -30,6 +20,15 @@ PyObject* attribute(PyObject* object, const char* name) {
   if (value != Py_None) return value;
   drop(value);
   return nullptr;
+}
+
+Question question(PyObject* method) {
+  Question asked{method, nullptr};
+  if (method != nullptr && Py_IS_TYPE(method, &PyMethodDescr_Type)) {
+    const PyMethodDef* definition = reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
+    if (definition->ml_flags == METH_NOARGS) asked.direct = definition->ml_meth;
+  }
+  return asked;
 }
 
 bool fill(TypeRecord* record, PyObject* answer) {
@@ -55,8 +54,8 @@ bool fill(TypeRecord* record, PyObject* answer) {
     record->requires_grad = getset->get;
     record->requires_grad_closure = getset->closure;
   }
-  record->is_conj = attribute(answer, "is_conj");
-  record->is_neg = attribute(answer, "is_neg");
+  record->is_conj = question(attribute(answer, "is_conj"));
+  record->is_neg = question(attribute(answer, "is_neg"));
   record->hold = attribute(answer, "hold");
   record->resolve = attribute(answer, "resolve");
   record->stand_in = attribute(answer, "stand_in");
@@ -102,17 +101,20 @@ const TypeRecord* make_record(PyTypeObject* type) {
 }
 
 /// 1, 0, or -1 with an error set.
-int ask(PyObject* question, PyObject* x) {
-  Ref answer = Ref::steal(PyObject_Vectorcall(question, &x, 1, nullptr));
-  return answer ? PyObject_IsTrue(answer.get()) : -1;
+int ask(const Question& asked, PyObject* x) {
+  const Ref answer = Ref::steal(asked.direct != nullptr ? asked.direct(x, nullptr)
+                                                        : PyObject_Vectorcall(asked.method, &x, 1, nullptr));
+  return answer ? answer.get() == Py_True : -1;
 }
 
 }  // namespace
 
-const TypeRecord* record_of(PyTypeObject* type) noexcept {
-  const size_t first = slot_of(type);
+std::atomic<const TypeRecord*> detail::records[record_capacity];
+
+const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
+  const size_t first = record_slot(type);
   for (size_t i = 0; i < most_probes; i++) {
-    const TypeRecord* record = cache[(first + i) % capacity].load(std::memory_order_acquire);
+    const TypeRecord* record = records[(first + i) % record_capacity].load(std::memory_order_acquire);
     if (record == nullptr) break;
     if (record->type == type) return record;
   }
@@ -120,7 +122,7 @@ const TypeRecord* record_of(PyTypeObject* type) noexcept {
   if (record == nullptr) return nullptr;
   for (size_t i = 0; i < most_probes; i++) {
     const TypeRecord* empty = nullptr;
-    if (cache[(first + i) % capacity].compare_exchange_strong(empty, record, std::memory_order_acq_rel)) break;
+    if (records[(first + i) % record_capacity].compare_exchange_strong(empty, record, std::memory_order_acq_rel)) break;
     if (empty->type == type) return empty;
   }
   return record;
@@ -142,13 +144,13 @@ bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept 
     if (!answer) return false;
     if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);
   }
-  if (kind == Kind::complex_number && record.is_conj != nullptr) {
+  if (kind == Kind::complex_number && record.is_conj.method != nullptr) {
     const int conj = ask(record.is_conj, x);
     if (conj < 0) return false;
     if (conj) source->reasons |= bit(Reason::conj_bit);
   }
   // Every operation that gives a negative view of real numbers gives one with gaps, or of one element.
-  if (record.is_neg != nullptr &&
+  if (record.is_neg.method != nullptr &&
       (source->size < 2 || !is_c_contiguous(source->ndim, source->shape, source->strides))) {
     const int neg = ask(record.is_neg, x);
     if (neg < 0) return false;

@@ -1,6 +1,8 @@
 // What candle knows of a producer's type, asked once per type: which way its objects come in, and what has to be looked at.
 #pragma once
 
+#include <atomic>
+
 #include "decide.h"
 #include "pyref.h"
 
@@ -13,6 +15,12 @@ enum class TypeKind : uint8_t {
   stand_in,  // a Python function gives another object in its place, or refuses
 };
 
+/// A method without arguments that answers yes or no. A builtin one is called without the detour of a call's protocol.
+struct Question {
+  PyObject* method = nullptr;
+  PyCFunction direct = nullptr;
+};
+
 struct TypeRecord {
   PyTypeObject* type = nullptr;  // held for good
   TypeKind kind = TypeKind::plain;
@@ -21,16 +29,35 @@ struct TypeRecord {
   // Guards of a table that checks nothing itself.
   getter requires_grad = nullptr;
   void* requires_grad_closure = nullptr;
-  PyObject* is_conj = nullptr;
-  PyObject* is_neg = nullptr;
+  Question is_conj;
+  Question is_neg;
   PyObject* hold = nullptr;      // object -> what keeps its memory; then the borrowed DLTensor is taken
   PyObject* resolve = nullptr;   // object -> a fresh object without conj and neg bits
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
 };
 
+namespace detail {
+
+// Open addressing over a fixed table: a lookup is a hash and, nearly always, one comparison. Entries are published whole and
+// never removed, so that readers need no lock. Types beyond its capacity are asked again each time.
+inline constexpr size_t record_capacity = 1024;
+extern std::atomic<const TypeRecord*> records[record_capacity];
+
+inline size_t record_slot(PyTypeObject* type) {
+  const auto address = reinterpret_cast<uintptr_t>(type);
+  return (address >> 4 ^ address >> 14) % record_capacity;
+}
+
+const TypeRecord* find_record(PyTypeObject* type) noexcept;
+
+}  // namespace detail
+
 /// The record of a type; nullptr with an error set. Cached for the life of the process.
-const TypeRecord* record_of(PyTypeObject* type) noexcept;
+inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
+  const TypeRecord* record = detail::records[detail::record_slot(type)].load(std::memory_order_acquire);
+  return record != nullptr && record->type == type ? record : detail::find_record(type);
+}
 
 /// The table behind a `__dlpack_c_exchange_api__` capsule whose major version is 1; nullptr, no error, where there is none.
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept;

@@ -15,6 +15,43 @@ bool say(Fact* fact, const char* format, Values... values) {
   return false;
 }
 
+/// Looks closely at what the quick look could not accept. Fills `size`; false with the words of what is wrong.
+bool look_closely(const DLTensor& tensor, DTypeId dtype, bool padded, int64_t* size, Fact* wrong) {
+  const int32_t ndim = tensor.ndim;
+  for (int32_t i = 0; i < ndim; i++) {
+    if (tensor.shape[i] < 0) return say(wrong, "axis %d has the extent %" PRId64, i, tensor.shape[i]);
+  }
+  *size = count_elements(ndim, tensor.shape);
+  if (*size < 0 || bytes_of(*size, dtype, padded) < 0) return say(wrong, "its size does not fit 63 bits");
+  if (*size == 0 || tensor.strides == nullptr) return true;
+  Span span;
+  int64_t reach;
+  const int bits = item_bits(tensor.dtype, padded);
+  if (!element_span(ndim, tensor.shape, tensor.strides, &span) || __builtin_mul_overflow(span.high, bits, &reach) ||
+      __builtin_mul_overflow(span.low, bits, &reach)) {
+    return say(wrong, "its strides reach beyond the address space");
+  }
+  return true;
+}
+
+/// Whether extents and strides are so small that nothing can overflow; then `size` is right. Most tensors are.
+bool quick_look(int32_t ndim, const int64_t* shape, const int64_t* strides, int64_t* size) {
+  constexpr int64_t enough = int64_t{1} << 50;
+  int64_t count = 1;
+  int64_t reach = 0;
+  bool overflow = false;
+  int64_t signs = 0;
+  for (int32_t i = 0; i < ndim; i++) {
+    int64_t step;
+    signs |= shape[i] | strides[i];
+    overflow |= __builtin_mul_overflow(count, shape[i], &count);
+    overflow |= __builtin_mul_overflow(shape[i], strides[i], &step);
+    overflow |= __builtin_add_overflow(reach, step, &reach);
+  }
+  *size = count;
+  return !overflow && signs >= 0 && count > 0 && count < enough && reach < enough;
+}
+
 }  // namespace
 
 bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* spare, Fact* wrong) noexcept {
@@ -26,35 +63,27 @@ bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* s
   const DTypeId dtype = dtype_id(tensor.dtype);
   if (dtype == unknown_dtype) {
     return say(wrong, "candle has no dtype with DLPack code %u, %u bits and %u lanes", tensor.dtype.code,
-                 tensor.dtype.bits, tensor.dtype.lanes);
+               tensor.dtype.bits, tensor.dtype.lanes);
   }
-  for (int32_t i = 0; i < ndim; i++) {
-    if (tensor.shape[i] < 0) return say(wrong, "axis %d has the extent %" PRId64, i, tensor.shape[i]);
-  }
-  const int64_t size = count_elements(ndim, tensor.shape);
   const bool padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0 && tensor.dtype.bits < 8;
-  if (size < 0 || bytes_of(size, dtype, padded) < 0) return say(wrong, "its size does not fit 63 bits");
+  const int64_t* strides = tensor.strides;
+  int64_t size;
+  if (strides == nullptr || !quick_look(ndim, tensor.shape, strides, &size)) {
+    if (!look_closely(tensor, dtype, padded, &size, wrong)) return false;
+    if (strides == nullptr || size == 0) {
+      compact_strides(ndim, tensor.shape, spare);
+      strides = spare;
+    }
+  }
   if (size > 0 && tensor.data == nullptr) {
     return say(wrong, "it has %" PRId64 " elements and no memory (NULL)", size);
-  }
-  const int64_t* strides = tensor.strides;
-  if (strides == nullptr || size == 0) {
-    compact_strides(ndim, tensor.shape, spare);
-    strides = spare;
-  }
-  Span span;
-  const int bits = item_bits(tensor.dtype, padded);
-  int64_t reach;
-  if (!element_span(ndim, tensor.shape, strides, &span) ||
-      __builtin_mul_overflow(span.high, bits, &reach) || __builtin_mul_overflow(span.low, bits, &reach)) {
-    return say(wrong, "its strides reach beyond the address space");
   }
   source->data = static_cast<std::byte*>(tensor.data);
   if (source->data != nullptr) source->data += tensor.byte_offset;
   source->size = size;
   source->shape = tensor.shape;
   source->strides = strides;
-  source->unit = bits;
+  source->unit = item_bits(tensor.dtype, padded);
   source->ndim = ndim;
   source->device = tensor.device;
   source->dtype = dtype;

@@ -1,4 +1,4 @@
-"""Tools for testing tensor exchange: hostile producers, capsule and exchange-table readers, leak counters.
+"""Tools for testing tensor exchange: hostile producers, readers of capsules, leak counters.
 
 They need neither numpy nor torch, and no compiler.
 """

@@ -42,13 +42,13 @@ _names: dict[bytes, C.Array[C.c_char]] = {}
 
 
 def static_name(name: bytes) -> C.c_char_p:
-    """A C string that is never freed."""
+    """Return a C string that is never freed."""
     text = _names.setdefault(name, C.create_string_buffer(name))
     return C.cast(text, C.c_char_p)
 
 
 def new_capsule(address: int, name: str | None, destructor: int | None = None) -> object:
-    """A capsule over what lies at `address`.
+    """Make a capsule over what lies at `address`.
 
     Parameters
     ----------
@@ -63,21 +63,21 @@ def new_capsule(address: int, name: str | None, destructor: int | None = None) -
 
 
 def capsule_name(capsule: object) -> str | None:
-    """The name of a capsule; None where it has none."""
+    """Return the name of a capsule; None where it has none."""
     name: bytes | None = _get_name(capsule)
     return None if name is None else name.decode()
 
 
 def capsule_address(capsule: object, name: str) -> int:
-    """What a capsule of this name points to. ``ValueError`` if it has another name."""
+    """Return what a capsule points to. ``ValueError`` if it has another name."""
     address: int = _get_pointer(capsule, name.encode())
     return address
 
 
 def managed(capsule: object) -> Managed:
-    """The managed struct a DLPack capsule points to, consumed or not; valid while its owner lives.
+    """Return the managed struct a DLPack capsule points to, consumed or not.
 
-    ``ValueError`` for any other capsule.
+    It is valid while its owner lives. ``ValueError`` for any other capsule.
     """
     for name in ("dltensor_versioned", "used_dltensor_versioned"):
         if _is_valid(capsule, name.encode()):
@@ -91,7 +91,7 @@ def managed(capsule: object) -> Managed:
 class TensorInfo(NamedTuple):
     """Every field of a struct; strides in elements, None for NULL, `data` 0 for NULL.
 
-    `name`, `version` and `flags` are None where there are none; `deleter` tells whether there is one.
+    `name`, `version` and `flags` are None where there are none; `deleter`: whether there is one.
     """
 
     name: str | None
@@ -116,7 +116,7 @@ def _extents(pointer: Any, ndim: int) -> tuple[int, ...] | None:
 
 
 def struct_info(struct: Managed | DLTensor, name: str | None = None) -> TensorInfo:
-    """Every field of a struct, read without touching anything."""
+    """Read every field of a struct, touching nothing."""
     versioned = isinstance(struct, DLManagedTensorVersioned)
     tensor = struct if isinstance(struct, DLTensor) else struct.dl_tensor
     return TensorInfo(
@@ -134,12 +134,12 @@ def struct_info(struct: Managed | DLTensor, name: str | None = None) -> TensorIn
 
 
 def info(capsule: object) -> TensorInfo:
-    """Every field of what a capsule points to. The capsule is not consumed."""
+    """Read every field of what a capsule points to. The capsule is not consumed."""
     return struct_info(managed(capsule), capsule_name(capsule))
 
 
 def describe(capsule: object) -> str:
-    """What a capsule points to, in one line for people. The capsule is not consumed."""
+    """Say in one line what a capsule points to. The capsule is not consumed."""
     fields = info(capsule)
     version = f" {fields.version[0]}.{fields.version[1]}" if fields.version else ""
     alignment = fields.address & -fields.address if fields.data else "NULL"
@@ -151,7 +151,7 @@ def describe(capsule: object) -> str:
 
 
 def call_on_foreign_thread(function: int, argument: int) -> None:
-    """Call the C function at an address with one pointer, on a thread Python never saw; wait for it."""
+    """Call the C function at an address with one pointer, on a thread Python never saw."""
     thread = C.c_ulong()
     if _thread_create(C.byref(thread), None, function, argument) != 0:
         raise OSError("pthread_create failed")
@@ -159,7 +159,7 @@ def call_on_foreign_thread(function: int, argument: int) -> None:
 
 
 class Taken:
-    """A managed struct that you own now, as a consumer does. `release` it once, or use it in `with`."""
+    """A managed struct that you own now, as a consumer does: `release` it once, or use `with`."""
 
     def __init__(self, struct: Managed, name: str | None = None) -> None:
         self.struct = struct
@@ -202,7 +202,10 @@ class Taken:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
     ) -> None:
         if not self.released:
             self.release()

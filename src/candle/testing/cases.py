@@ -1,4 +1,4 @@
-"""Named cases of what a producer may say, sound and unsound, and what a consumer should do with each."""
+"""Named cases of what a producer may say, sound and unsound, and what candle does with each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Case(NamedTuple):
     arguments
         Arguments of `Producer`.
     wanted
-        What candle does: ``"share"``; ``"read-only"`` (share, and remember that it must not be written); ``"refuse"``
-        (``BufferError``); ``"sound"`` (right values or ``BufferError``).
+        What candle does: ``"share"``; ``"read-only"`` (share, and remember that it must not be
+        written); ``"refuse"`` (``BufferError``); ``"sound"`` (right values or ``BufferError``).
     """
 
     name: str
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     wanted: str
 
     def producer(self) -> Producer:
-        """A fresh producer of this case."""
+        """Make a fresh producer of this case."""
         return Producer(**self.arguments)
 
 

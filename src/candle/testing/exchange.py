@@ -15,7 +15,8 @@ from candle.testing.capsules import Taken, capsule_address
 
 CAPSULE_NAME = "dlpack_exchange_api"
 
-# Every slot but the allocator reports by Python's error indicator, so the GIL is held: PYFUNCTYPE also raises what is set.
+# Every slot but the allocator reports by Python's error indicator, so the GIL is held: PYFUNCTYPE
+# also raises what is set.
 FROM_PY = C.PYFUNCTYPE(C.c_int, C.py_object, C.POINTER(C.c_void_p))
 TO_PY = C.PYFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(C.c_void_p))
 DLTENSOR_FROM_PY = C.PYFUNCTYPE(C.c_int, C.py_object, C.POINTER(DLTensor))
@@ -68,7 +69,7 @@ class ExchangeAPI:
         return prototype(address)
 
     def from_py_object(self, x: object) -> Taken:
-        """A managed struct of `x`, which is an instance of the table's type. Raises what the slot sets."""
+        """Make a managed struct of `x`, of the table's type; raises what the slot sets."""
         out = C.c_void_p()
         code = self._slot("managed_tensor_from_py_object_no_sync", FROM_PY)(x, C.byref(out))
         if code != 0 or not out.value:
@@ -76,17 +77,17 @@ class ExchangeAPI:
         return Taken(DLManagedTensorVersioned.from_address(out.value))
 
     def to_py_object(self, address: int) -> object:
-        """A Python object of the managed struct at `address`, which is stolen."""
+        """Make a Python object of the managed struct at `address`, which is stolen."""
         out = C.c_void_p()
         code = self._slot("managed_tensor_to_py_object_no_sync", TO_PY)(address, C.byref(out))
         if code != 0 or not out.value:
             raise SlotError(f"code {code}, result {out.value}, and no error set")
-        result: object = C.cast(out, C.py_object).value
+        result: object = C.py_object.from_buffer(out).value  # a cast would make a reference cycle
         _drop(result)  # the slot gave one reference, reading it took another
         return result
 
     def dltensor_from_py_object(self, x: object) -> DLTensor:
-        """A borrowed description of `x`: good until anything else runs. Read it at once."""
+        """Borrow a description of `x`, good until anything else runs: read it at once."""
         tensor = DLTensor()
         code = self._slot("dltensor_from_py_object_no_sync", DLTENSOR_FROM_PY)(x, C.byref(tensor))
         if code != 0:
@@ -96,7 +97,10 @@ class ExchangeAPI:
     def allocate(
         self, shape: tuple[int, ...], dtype: tuple[int, int, int], device: tuple[int, int] = (1, 0)
     ) -> Taken:
-        """Fresh memory from the table's allocator, called without the GIL. ``AllocatorError`` where it fails."""
+        """Get fresh memory from the table's allocator, called without the GIL.
+
+        ``AllocatorError`` where it fails.
+        """
         prototype = DLTensor()
         extents = (C.c_int64 * max(len(shape), 1))(*shape)
         prototype.ndim, prototype.shape = len(shape), extents
@@ -119,7 +123,7 @@ class ExchangeAPI:
         return Taken(DLManagedTensorVersioned.from_address(out.value))
 
     def current_work_stream(self, device: tuple[int, int] = (1, 0)) -> int | None:
-        """The stream that the type's framework works on; None for the CPU."""
+        """Return the stream that the type's framework works on; None for the CPU."""
         out = C.c_void_p()
         code = self._slot("current_work_stream", CURRENT_WORK_STREAM)(*device, C.byref(out))
         if code != 0:
@@ -128,7 +132,7 @@ class ExchangeAPI:
 
 
 def exchange_api(cls: type) -> list[ExchangeAPI]:
-    """The exchange tables of a type, newest first along ``prev_api``; empty where it has none."""
+    """List the exchange tables of a type, newest first along ``prev_api``."""
     capsule = getattr(cls, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return []

@@ -18,10 +18,11 @@ def live() -> dict[str, int]:
     Returns
     -------
     dict
-        ``tensors``; ``storages`` (blocks of memory that tensors and exports hold, own or borrowed); ``bytes`` of own
-        memory; ``exports`` (managed structs handed out and not deleted yet).
+        ``tensors``; ``storages`` (blocks of memory that tensors and exports hold, own or borrowed);
+        ``bytes`` of own memory; ``exports`` (managed structs handed out and not deleted yet).
     """
-    return _core.live()
+    counts: dict[str, int] = _core.live()
+    return counts
 
 
 def live_tensors() -> int:
@@ -33,8 +34,8 @@ def live_tensors() -> int:
 def assert_no_leak() -> Iterator[None]:
     """Assert that nothing which the block made outlives it.
 
-    Counts as `live` does, before and after; collects cyclic garbage only if the counts differ. Raises ``AssertionError``
-    with what was left. Other threads should be quiet meanwhile.
+    Counts as `live` does, before and after; collects cyclic garbage only if the counts differ.
+    Raises ``AssertionError`` with what was left. Other threads should be quiet meanwhile.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A DLPack producer whose every field can be set, for consumers that no framework would try so hard."""
+"""A DLPack producer whose every field can be set, to try consumers harder than frameworks do."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ALIGNMENT = 256
 class Notes(C.Structure):
     """What the native deleter and capsule destructor note of a producer's exports.
 
-    ``deleted``, ``destructed``: how often each ran. ``pending``: how often the destructor found an exception pending.
-    ``thread``, ``gil``, ``initialized``: where the deleter ran last, whether the GIL was held there (-1: no Python left),
-    and whether Python was up.
+    ``deleted``, ``destructed``: how often each ran. ``pending``: how often the destructor found an
+    exception pending. ``thread``, ``gil``, ``initialized``: where the deleter ran last, whether the
+    GIL was held there (-1: no Python left), and whether Python was up.
     """
 
     _fields_ = [
@@ -35,12 +35,13 @@ class Notes(C.Structure):
 
 _DELETE_LEGACY, _DELETE_VERSIONED, _DESTROY_CAPSULE = _core.counting_deleter()
 
-# Exports outlive their producer: a deleter that is called late, or twice, is then counted and does not crash.
+# Exports outlive their producer: a deleter that is called late, or twice, is then counted and does
+# not crash.
 _kept: list[object] = []
 
 
 def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Row-major strides, in elements; an axis of extent 0 counts as 1."""
+    """Return row-major strides, in elements; an axis of extent 0 counts as 1."""
     strides: list[int] = []
     step = 1
     for extent in reversed(shape):
@@ -50,7 +51,7 @@ def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def aligned_block(data: bytes) -> tuple[int, object]:
-    """The address of a copy of `data` at a multiple of 256, and what owns it."""
+    """Copy `data` to an address that is a multiple of 256; returns it, and what owns it."""
     block = C.create_string_buffer(len(data) + ALIGNMENT)
     address = -(-C.addressof(block) // ALIGNMENT) * ALIGNMENT
     C.memmove(address, data, len(data))
@@ -58,38 +59,41 @@ def aligned_block(data: bytes) -> tuple[int, object]:
 
 
 class Producer:
-    """An object with ``__dlpack__`` and ``__dlpack_device__`` that says whatever you want it to say.
+    """An object with ``__dlpack__`` and ``__dlpack_device__`` that says whatever you want.
 
     Its deleter and capsule destructor are native, need no Python and take notes.
 
     Parameters
     ----------
     data
-        Bytes to copy in (to an address that is a multiple of 256), or an address, or None for 4 KB of the
-        float32 numbers 0, 1, 2, ...
+        Bytes to copy in (to an address that is a multiple of 256), or an address, or None for 4 KB
+        of the float32 numbers 0, 1, 2, ...
     keep
         What owns the memory, where `data` is an address.
     shape, dtype, strides, byte_offset, device, version, flags
-        What the struct says. `strides` in elements; ``"compact"`` for row-major; None for NULL. `dtype` is
-        (code, bits) or (code, bits, lanes).
+        What the struct says. `strides` in elements; ``"compact"`` for row-major; None for NULL.
+        `dtype` is (code, bits) or (code, bits, lanes).
     ndim
-        What the struct says the number of axes is, if not the length of `shape`; axes beyond it have extent 1.
+        What the struct says the number of axes is, if not the length of `shape`; axes beyond it
+        have extent 1.
     null_data, null_shape, null_deleter
         Put NULL there.
     mode
-        ``"auto"``: a versioned capsule for ``max_version`` of 1 or more, else a legacy one. Or ``"legacy"``, ``"versioned"``.
+        ``"auto"``: a versioned capsule for ``max_version`` of 1 or more, else a legacy one. Or
+        ``"legacy"``, ``"versioned"``.
     signature
-        ``"full"``: all keywords; ``"stream"``: only that; ``"none"``: any keyword is a ``TypeError``.
+        ``"full"``: all keywords; ``"stream"``: only that; ``"none"``: any keyword is a
+        ``TypeError``.
     device_answer
         What ``__dlpack_device__`` returns, or raises if it is an exception; `device` if None.
     capsule_name
-        The capsule's name, if not the right one. It holds the word "versioned" where the struct is a versioned one:
-        the capsule's destructor goes by that.
+        The capsule's name, if not the right one. It holds the word "versioned" where the struct is
+        a versioned one: the capsule's destructor goes by that.
     returns
         What ``__dlpack__`` returns instead of a capsule.
     raises
-        An exception that ``__dlpack__`` raises, or a function of the call's number (from 0) and keywords that returns
-        one, or None.
+        An exception that ``__dlpack__`` raises, or a function of the call's number (from 0) and
+        keywords that returns one, or None.
 
     Attributes
     ----------
@@ -203,14 +207,14 @@ class Producer:
         return self.capsule(self.mode == "versioned" or (self.mode == "auto" and modern))
 
     def capsule(self, versioned: bool = True) -> object:
-        """A fresh capsule over a fresh struct."""
+        """Make a fresh capsule over a fresh struct."""
         name = self.capsule_name or ("dltensor_versioned" if versioned else "dltensor")
         if ("versioned" in name) != versioned:
             raise ValueError(f"a capsule named {name!r} does not go with versioned={versioned}")
         return new_capsule(self.export(versioned), name, _DESTROY_CAPSULE)
 
     def export(self, versioned: bool = True) -> int:
-        """The address of a fresh struct that the caller owns."""
+        """Make a fresh struct; returns its address, and the caller owns it."""
         managed: Managed = DLManagedTensorVersioned() if versioned else DLManagedTensor()
         if isinstance(managed, DLManagedTensorVersioned):
             managed.version.major, managed.version.minor = self.version
@@ -224,9 +228,9 @@ class Producer:
         return C.addressof(managed)
 
     def fill(self, tensor: DLTensor) -> tuple[Any, Any]:
-        """Write what this producer says into `tensor`; returns what owns its shape and strides."""
-        # The arrays are longer than ndim says by one element at least, and hold 1s there: a consumer that reads too far
-        # reads something.
+        """Write what this producer says into `tensor`; returns the arrays it points to."""
+        # The arrays are longer than ndim says by one element at least, and hold 1s there: a
+        # consumer that reads too far reads something.
         spare = [1] * max((self.ndim or 0) - len(self.shape), 1)
         kind = C.c_int64 * (len(self.shape) + len(spare))
         shape = kind(*self.shape, *spare)
@@ -245,7 +249,8 @@ class Producer:
     def spoil(self) -> None:
         """Overwrite the description in every struct handed out so far, shape and strides included.
 
-        A consumer that has copied out what it needs does not notice; only the deleter and its context stay.
+        A consumer that has copied out what it needs does not notice; the deleter and its context
+        stay.
         """
         for managed, shape, strides in self._structs:
             C.memset(C.addressof(managed.dl_tensor), 0xA5, C.sizeof(DLTensor))
@@ -256,9 +261,11 @@ class Producer:
                     C.memset(extents, 0xA5, C.sizeof(extents))
 
     def forget(self) -> None:
-        """Give back the structs of all exports, each of which has been deleted. For loops of many."""
+        """Give back the structs of all exports, which have all been deleted. For loops of many."""
         if self.deletes < self.exports:
-            raise RuntimeError(f"{self.exports} exports and {self.deletes} deletions: some are in use")
+            raise RuntimeError(
+                f"{self.exports} exports and {self.deletes} deletions: some are in use"
+            )
         self._structs.clear()
 
 

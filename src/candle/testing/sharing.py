@@ -31,8 +31,10 @@ def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 
 def _memory(x: Any) -> _Block:
-    """Where the elements of any tensor lie, found without importing its framework and without a copy."""
-    if hasattr(x, "data_ptr"):  # candle and torch; before DLPack, which copies negative strides and refuses gradients
+    """Find where the elements of any tensor lie, without its framework and without a copy."""
+    if hasattr(
+        x, "data_ptr"
+    ):  # candle and torch; before DLPack, which copies negative strides and refuses gradients
         stride = x.stride() if callable(x.stride) else x.stride
         size = x.itemsize
         return _block(x.data_ptr(), tuple(x.shape), tuple(s * size for s in stride), size)
@@ -59,7 +61,7 @@ def _can_write(x: Any) -> bool:
 
 
 def _sees_write(writer: Any, reader: Any) -> bool | None:
-    """Whether `reader` sees what is written to the first element; None where it cannot be written."""
+    """Tell whether `reader` sees what is written to the first element; None if it cannot be."""
     first = (0,) * len(writer.shape)
     old = writer[first].item()
     try:
@@ -73,16 +75,17 @@ def _sees_write(writer: Any, reader: Any) -> bool | None:
 
 
 def shares_memory(a: object, b: object) -> bool:
-    """Whether two tensors, of any frameworks, show the same memory.
+    """Tell whether two tensors, of any frameworks, show the same memory.
 
-    Compares the ranges of bytes their elements lie in. Where both start at the same element and one can be written,
-    it is written and read through the other as well, and then restored; nobody else should be using them.
+    Compares the ranges of bytes their elements lie in. Where both start at the same element and one
+    can be written, it is written and read through the other as well, and then restored; nobody else
+    should be using them.
 
     Parameters
     ----------
     a, b
-        Tensors on the host: candle's, torch's, numpy's, jax's, or anything with ``__array_interface__`` or
-        ``__dlpack__``.
+        Tensors on the host: candle's, torch's, numpy's, jax's, or anything with
+        ``__array_interface__`` or ``__dlpack__``.
 
     Returns
     -------

@@ -32,15 +32,16 @@ _PROTOTYPES = {
     "current_work_stream": C.PYFUNCTYPE(C.c_int, C.c_int32, C.c_int32, C.POINTER(C.c_void_p)),
 }
 
-# A ctypes callback cannot leave an error set. This function of CPython's can: as a slot it calls the object's __bool__,
-# ignores its second argument, and gives -1 with the error that __bool__ raises.
+# A ctypes callback cannot leave an error set. This function of CPython's can: as a slot it calls
+# the object's __bool__, ignores its second argument, and gives -1 with the error that __bool__
+# raises.
 _FAIL_WITH_ERROR = C.cast(C.PyDLL(None).PyObject_IsTrue, C.c_void_p).value
 
 
 def make_exchange_table(
     *, version: tuple[int, int] = (1, 3), prev_api: int | None = None, **slots: Slot
 ) -> int:
-    """The address of a new exchange table; it lives as long as the process.
+    """Make an exchange table, which lives as long as the process; returns its address.
 
     Parameters
     ----------
@@ -49,22 +50,26 @@ def make_exchange_table(
     prev_api
         Address of the table of an older version.
     **slots
-        By the names in ``dlpack.h``: the address of a C function, or a Python callable that gets the slot's arguments
-        (pointers to objects as ints) and returns its code. Slots not named are NULL.
+        By the names in ``dlpack.h``: the address of a C function, or a Python callable that gets
+        the slot's arguments (pointers to objects as ints) and returns its code. Slots not named are
+        NULL.
     """
     table = DLPackExchangeAPI()
     table.header.version.major, table.header.version.minor = version
     table.header.prev_api = prev_api
     for name, slot in slots.items():
-        function = _PROTOTYPES[name](slot) if callable(slot) else slot
-        _kept.append(function)
-        setattr(table, name, C.cast(function, C.c_void_p) if callable(slot) else function)
+        if callable(slot):
+            function = _PROTOTYPES[name](slot)
+            _kept.append(function)
+            setattr(table, name, C.cast(function, C.c_void_p))
+        else:
+            setattr(table, name, slot)
     _kept.append(table)
     return C.addressof(table)
 
 
 def exchange_capsule(address: int, name: str = CAPSULE_NAME) -> object:
-    """A capsule over an exchange table, for a type's ``__dlpack_c_exchange_api__``."""
+    """Make a capsule over an exchange table, for a type's ``__dlpack_c_exchange_api__``."""
     return new_capsule(address, name)
 
 
@@ -135,17 +140,18 @@ def exchange_producer(
     attribute: object = None,
     **slots: Slot,
 ) -> ExchangeProducer:
-    """An object of a new type that offers `producer` through a C exchange table.
+    """Make an object of a new type that offers `producer` through a C exchange table.
 
     Parameters
     ----------
     producer
-        Its fields go into the structs; its ``deletes`` and ``notes`` count. It is always a versioned struct.
+        Its fields go into the structs; its ``deletes`` and ``notes`` count. It is always a
+        versioned struct.
     version, prev_api
         Of the table's header.
     fails
-        How the two slots that describe an object fail: an exception (-1 with that error set), ``"silently"`` (-1 with
-        none set), or ``"empty"`` (0, and NULL for a result).
+        How the two slots that describe an object fail: an exception (-1 with that error set),
+        ``"silently"`` (-1 with none set), or ``"empty"`` (0, and NULL for a result).
     without
         Slots to leave NULL.
     dlpack
@@ -184,7 +190,9 @@ def exchange_producer(
         prev_api=prev_api,
         **{name: slot for name, slot in filled.items() if name in SLOTS and name not in without},
     )
-    members["__dlpack_c_exchange_api__"] = exchange_capsule(table) if attribute is None else attribute
+    members["__dlpack_c_exchange_api__"] = (
+        exchange_capsule(table) if attribute is None else attribute
+    )
     base = _WithDLPack if dlpack else ExchangeProducer
     made: ExchangeProducer = type("ForeignTensor", (base,), members)(producer)
     return made

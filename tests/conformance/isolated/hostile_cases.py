@@ -1,6 +1,7 @@
-"""Feed candle.testing.CASES to candle.from_dlpack, one JSON line a case; argument: the number of the case to start from.
+"""Feed candle.testing.CASES to candle.from_dlpack, one JSON line a case.
 
-Run by test_dlpack_import.py, which starts it again behind a case that killed it.
+Argument: the number of the case to start from. Run by test_dlpack_import.py, which starts it again
+behind a case that killed it.
 """
 
 from __future__ import annotations

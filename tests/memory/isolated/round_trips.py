@@ -1,6 +1,6 @@
-"""One kind of round trip, 100,000 times, collector off; prints what grew as JSON. Run by test_round_trips.py.
+"""One kind of round trip, many times, collector off; prints what grew as JSON.
 
-Arguments: the kind, and how often.
+Arguments: the kind, and how often. Run by test_round_trips.py.
 """
 
 from __future__ import annotations

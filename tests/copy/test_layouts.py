@@ -1,0 +1,251 @@
+"""Copies between any two layouts, held against numpy, the bytes beside the elements included."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import candle
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+ITEMS = {1: "uint8", 2: "float16", 4: "int32", 8: "float64", 16: "complex128"}
+PACKED = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6}
+by_item = pytest.mark.parametrize("size", ITEMS)
+
+
+class Layout:
+    """A random layout: strides of a shape in bytes, and the bytes that they reach."""
+
+    def __init__(
+        self, random: np.random.Generator, shape: tuple[int, ...], item: int, *, spread: bool
+    ) -> None:
+        self.shape = shape
+        strides = [0] * len(shape)
+        step = item
+        for axis in random.permutation(len(shape)):
+            if spread and random.random() < 0.2:
+                continue
+            step += item * int(random.integers(0, 3)) * (random.random() < 0.4)
+            strides[axis] = -step if random.random() < 0.3 else step
+            step *= max(shape[axis], 1)
+        self.strides = tuple(strides)
+        ends = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+        self.before = -sum(end for end in ends if end < 0)
+        self.size = self.before + sum(end for end in ends if end > 0) + item
+
+    def of(self, memory: Array, dtype: str, extra: int = 0) -> Array:
+        """The layout over memory, `extra` bytes in."""
+        return np.ndarray(self.shape, dtype, memory.data, self.before + extra, self.strides)
+
+
+def noise(random: np.random.Generator, size: int) -> Array:
+    return random.integers(0, 256, size, np.uint8)
+
+
+def random_shape(random: np.random.Generator) -> tuple[int, ...]:
+    if random.random() < 0.1:
+        return (2, int(random.integers(250, 600)))
+    return tuple(int(n) for n in random.choice([1, 2, 3, 4, 5, 7], random.integers(0, 6)))
+
+
+@by_item
+def test_any_layout_to_any_other(size: int) -> None:
+    random = np.random.default_rng(size)
+    for _ in range(100):
+        shape = random_shape(random)
+        source, target = (Layout(random, shape, size, spread=spread) for spread in (True, False))
+        from_memory, to_memory = noise(random, source.size), noise(random, target.size)
+        want = to_memory.copy()
+        opaque = f"V{size}"  # numpy may change the bits of NaNs
+        target.of(want, opaque)[...] = source.of(from_memory, opaque)
+
+        view = target.of(to_memory, ITEMS[size])
+        candle.asarray(view, copy=False).copy_(candle.asarray(source.of(from_memory, ITEMS[size])))
+        np.testing.assert_array_equal(to_memory, want)
+
+
+@by_item
+def test_fresh_copies_are_compact(size: int) -> None:
+    random = np.random.default_rng(size)
+    for _ in range(50):
+        source = Layout(random, random_shape(random), size, spread=True)
+        array = source.of(noise(random, source.size), ITEMS[size])
+        copied = candle.asarray(array).copy()
+        assert copied.is_contiguous()
+        assert copied.numpy().tobytes() == array.tobytes()
+
+
+@by_item
+def test_overlap_is_as_if_the_source_were_read_first(size: int) -> None:
+    random = np.random.default_rng(size)
+    for _ in range(100):
+        shape = random_shape(random)
+        source, target = (Layout(random, shape, size, spread=spread) for spread in (True, False))
+        room = max(source.size, target.size) + size * int(random.integers(0, 4))
+        memory = noise(random, room)
+        at = [size * int(random.integers(0, (room - x.size) // size + 1)) for x in (source, target)]
+        want = memory.copy()
+        whole = source.of(memory, f"V{size}", at[0]).copy()
+        target.of(want, f"V{size}", at[1])[...] = whole
+
+        dst = candle.asarray(target.of(memory, ITEMS[size], at[1]), copy=False)
+        dst.copy_(candle.asarray(source.of(memory, ITEMS[size], at[0]), copy=False))
+        np.testing.assert_array_equal(memory, want)
+
+
+def test_overlapping_casts() -> None:
+    memory = np.arange(40, dtype=np.int32)
+    tensor = candle.asarray(memory, copy=False)
+    for source, target in (
+        (np.s_[:20], np.s_[3:23]),
+        (np.s_[20::-1], np.s_[:21]),
+        (np.s_[:], np.s_[:]),
+    ):
+        floats = memory.view(np.float32)
+        floats[:] = np.arange(40)
+        want = memory.copy()
+        want[target] = floats[source].astype(np.int32)
+        tensor[target].copy_(tensor.view("float32")[source])
+        np.testing.assert_array_equal(memory, want)
+
+
+def test_a_copy_onto_itself_changes_nothing() -> None:
+    for array in (
+        np.arange(12.0).reshape(3, 4),
+        np.array([True, False]),
+        np.array([np.nan, -0.0]),
+    ):
+        before = array.tobytes()
+        tensor = candle.asarray(array, copy=False)
+        tensor.copy_(tensor)
+        tensor[::-1].copy_(tensor[::-1])
+        assert array.tobytes() == before
+
+
+def test_reversal_in_place() -> None:
+    array = np.arange(1000)
+    tensor = candle.asarray(array, copy=False)
+    tensor.copy_(tensor[::-1])
+    np.testing.assert_array_equal(array, np.arange(999, -1, -1))
+
+
+# Memory that only a copy can serve
+
+
+@pytest.mark.parametrize("dtype", ["int16", "float32", "float64", "complex64", "complex128"])
+def test_odd_strides_and_addresses(dtype: str) -> None:
+    record = np.zeros((4, 5), [("a", "u1"), ("b", dtype), ("c", "V2")])
+    record["b"] = np.arange(20).reshape(4, 5)
+    for array in (record["b"], record["b"][::-1, ::2], record["b"].T):
+        copied = candle.asarray(array)
+        np.testing.assert_array_equal(copied.numpy(), array)
+        np.testing.assert_array_equal(candle.asarray(array, dtype="complex128").numpy(), array)
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "float64", "complex64", "complex128"])
+def test_the_foreign_byte_order_at_any_stride(dtype: str) -> None:
+    native = np.arange(600).astype(dtype).reshape(2, 300)
+    foreign = native.astype(native.dtype.newbyteorder())
+    for view in (np.s_[:], np.s_[::-1, ::3], np.s_[0], np.s_[1, 7]):
+        np.testing.assert_array_equal(candle.asarray(foreign[view]).numpy(), native[view])
+    np.testing.assert_array_equal(candle.asarray(foreign.T).numpy(), native.T)
+
+
+# Elements of less than a byte: packed in candle's own memory, padded to a byte in numpy's
+
+
+def packed_codes(memory: Array, bits: int, count: int) -> list[int]:
+    """Element i lies at bit i * bits, the lowest bits of a byte first."""
+    whole = int.from_bytes(memory.tobytes(), "little")
+    return [whole >> (i * bits) & (2**bits - 1) for i in range(count)]
+
+
+def padded_codes(tensor: candle.Tensor) -> Array:
+    array: Array = tensor.numpy()
+    return array.view(np.uint8)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_and_padded(name: str) -> None:
+    bits = PACKED[name]
+    codes = np.random.default_rng(bits).integers(0, 2**bits, (10, 36), np.uint8)
+    padded = candle.asarray(codes.view(getattr(ml_dtypes, name)))
+    packed = padded.copy()
+    assert (padded.nbytes, packed.nbytes) == (360, 360 * bits // 8)
+    lowest_first = packed.view("uint8").numpy()
+    assert packed_codes(lowest_first, bits, 360) == codes.ravel().tolist()
+
+    anywhere = (np.s_[1:, 1:], np.s_[:, ::-1], np.s_[1::3, ::5], np.s_[::-1, 31])
+    on_whole_bytes = (np.s_[:], np.s_[::2], np.s_[4::-1], np.s_[4], np.s_[:, 4:30:3])
+    for side, views in ((padded, anywhere + on_whole_bytes), (packed, on_whole_bytes)):
+        for view in views:
+            once = side[view].copy()
+            np.testing.assert_array_equal(padded_codes(once), codes[view])
+            np.testing.assert_array_equal(padded_codes(once.copy()), codes[view])
+        np.testing.assert_array_equal(padded_codes(side.T.copy()), codes.T)
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_bits_beside_packed_elements_stay(name: str) -> None:
+    bits = PACKED[name]
+    random = np.random.default_rng(bits)
+    for view in (slice(0, 13), slice(4, 31), slice(8, 64, 3), slice(16, None, -1), slice(4, 5)):
+        memory = noise(random, 64 * bits // 8)
+        codes = np.array(packed_codes(memory, bits, 64), np.uint8)
+        new = random.integers(0, 2**bits, codes[view].size, np.uint8)
+        target = candle.asarray(memory, copy=False).view(name)[view]
+        target.copy_(candle.asarray(new.view(getattr(ml_dtypes, name))))
+        codes[view] = new
+        assert packed_codes(memory, bits, 64) == codes.tolist()
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_elements_overlap(name: str) -> None:
+    bits = PACKED[name]
+    random = np.random.default_rng(bits)
+    for source, target in (((0, 40), (8, 48)), ((8, 48), (0, 40)), ((0, 33), (4, 37))):
+        memory = noise(random, 64 * bits // 8)
+        codes = packed_codes(memory, bits, 64)
+        codes[slice(*target)] = codes[slice(*source)]
+        tensor = candle.asarray(memory, copy=False).view(name)
+        tensor[slice(*target)].copy_(tensor[slice(*source)])
+        assert packed_codes(memory, bits, 64) == codes
+
+
+# Shapes at the edges
+
+
+def test_no_axes_and_one_element() -> None:
+    one = candle.asarray(np.array(2.5))
+    for tensor in (one, one.reshape((1,) * 64)):
+        assert tensor.copy().tolist() == tensor.tolist()
+        assert tensor.to("int8").item() == 2
+
+
+def test_64_axes() -> None:
+    array = np.arange(24).reshape((2, *[1] * 30, 3, *[1] * 30, 4, 1))
+    turned = array.transpose(*range(63, -1, -1))
+    np.testing.assert_array_equal(candle.asarray(turned).copy().numpy(), turned)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 3), (2, 0, 2)])
+def test_empty_shapes(shape: tuple[int, ...]) -> None:
+    target = candle.zeros(shape, dtype="bfloat16")
+    target.copy_(candle.zeros(shape, dtype="float64"))
+    assert target.tolist() == candle.asarray(np.zeros(shape)).copy().tolist()
+
+
+def test_broadcasting() -> None:
+    array = np.arange(3, dtype=np.float32)
+    target = candle.zeros((2, 4, 3), dtype="int16")
+    target.copy_(candle.asarray(array))
+    assert target.tolist() == [[[0, 1, 2]] * 4] * 2
+    target.copy_(candle.asarray(np.arange(4, dtype=">u2").reshape(4, 1)))
+    assert target.tolist() == [[[i] * 3 for i in range(4)]] * 2
