@@ -187,10 +187,11 @@ class Incremental:
         self.digests = {
             path: digest(path) for path in map(str, native.iterdir()) if is_source(path)
         }
-        driver = compiler.compiler_so_cxx
-        version = subprocess.run([driver[0], "--version"], capture_output=True, check=False).stdout
+        tools = [str(getattr(compiler, name)) for name in compiler.executables]
+        driver = [compiler.compiler_cxx[0], "--version"]
+        version = subprocess.run(driver, capture_output=True, text=True, check=False).stdout
         # The names, too: a new header can take the place of one found elsewhere so far.
-        self.identity = [*driver, version.decode(errors="replace"), *sorted(self.digests)]
+        self.identity = [*tools, version, *sorted(self.digests)]
 
     def __call__(self, sources: list[str], *, output_dir: str, **options: Any) -> list[str]:
         """Compile, with the arguments that ``build_ext`` gives; returns the objects."""

@@ -82,7 +82,20 @@ PyObject* capsule_of(Managed* managed) {
 struct Asked {
   bool versioned = false;
   CopyMode copy = CopyMode::if_needed;
+  DLDevice device;  // the tensor's own, or the CPU for pinned memory
 };
+
+/// A tuple of two ints; false with an error set.
+bool parse_pair(PyObject* value, const char* what, long pair[2]) {
+  if (PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 2) {
+    pair[0] = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
+    if (!PyErr_Occurred()) pair[1] = PyLong_AsLong(PyTuple_GET_ITEM(value, 1));
+    if (!PyErr_Occurred()) return true;
+    PyErr_Clear();
+  }
+  PyErr_Format(PyExc_TypeError, "%s, not %R", what, value);
+  return false;
+}
 
 bool parse_stream(PyObject* value) {
   if (value == Py_None) return true;
@@ -95,33 +108,28 @@ bool parse_stream(PyObject* value) {
 
 bool parse_max_version(PyObject* value, bool* versioned) {
   if (value == Py_None) return true;
-  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
-    PyErr_Format(PyExc_TypeError, "max_version is None or a tuple (major, minor), not %R", value);
-    return false;
-  }
-  const long major = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
-  if (major == -1 && PyErr_Occurred()) return false;
-  *versioned = major >= DLPACK_MAJOR_VERSION;
+  long version[2];
+  if (!parse_pair(value, "max_version is None or a tuple of ints (major, minor)", version)) return false;
+  *versioned = version[0] >= DLPACK_MAJOR_VERSION;
   return true;
 }
 
-bool parse_dl_device(PyObject* value, const Tensor* tensor) {
+bool parse_dl_device(PyObject* value, DLDevice* device) {
   if (value == Py_None) return true;
-  if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) != 2) {
-    PyErr_Format(PyExc_TypeError, "dl_device is None or a tuple (type, number), not %R", value);
-    return false;
+  long wanted[2];
+  if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted)) return false;
+  if (wanted[0] == kDLCPU && wanted[1] == 0 && host_memory(*device)) {
+    *device = {kDLCPU, 0};
+    return true;
   }
-  const long type = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
-  if (type == -1 && PyErr_Occurred()) return false;
-  if (type == kDLCPU && host_memory(tensor->device)) return true;
-  if (type == static_cast<long>(tensor->device.device_type)) return true;
+  if (wanted[0] == static_cast<long>(device->device_type) && wanted[1] == device->device_id) return true;
   PyErr_Format(PyExc_BufferError,
-               "dl_device=%R: the memory is on DLPack device type %d and this version of candle does not move it", value,
-               static_cast<int>(tensor->device.device_type));
+               "dl_device=%R: the memory is on device (%d, %d), and this version of candle does not move it", value,
+               static_cast<int>(device->device_type), static_cast<int>(device->device_id));
   return false;
 }
 
-bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, const Tensor* tensor, Asked* asked) {
+bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* asked) {
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
     return false;
@@ -137,7 +145,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, const Tenso
         if (!parse_copy(args[i], &asked->copy)) return false;
         break;
       case 2:
-        if (!parse_dl_device(args[i], tensor)) return false;
+        if (!parse_dl_device(args[i], &asked->device)) return false;
         break;
       case 3:
         if (!parse_stream(args[i])) return false;
@@ -175,16 +183,23 @@ DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags)
 
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
-  Asked asked;
-  if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
+  Asked asked{.device = tensor->device};
+  if (!parse(args, nargs, names, &asked)) return nullptr;
   const Demand& demand = asked.versioned ? versioned_demand : legacy_demand;
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, asked.copy, &decision));
   if (!meant) return nullptr;
   const auto* fit = reinterpret_cast<Tensor*>(meant.get());
-  if (!asked.versioned) return capsule_of(export_tensor<DLManagedTensor>(fit));
   const bool copied = decision.action == Action::copy;
-  return capsule_of(export_versioned(fit, copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0));
+  if (copied) asked.device = fit->device;
+  if (!asked.versioned) {
+    auto* managed = export_tensor<DLManagedTensor>(fit);
+    if (managed != nullptr) managed->dl_tensor.device = asked.device;
+    return capsule_of(managed);
+  }
+  auto* managed = export_versioned(fit, copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
+  if (managed != nullptr) managed->dl_tensor.device = asked.device;
+  return capsule_of(managed);
 }
 
 PyObject* dlpack_device(PyObject* self, PyObject*) {

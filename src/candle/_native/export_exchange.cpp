@@ -97,6 +97,7 @@ void delete_block(DLManagedTensorVersioned* managed) {
   auto* block = reinterpret_cast<Block*>(managed);
   std::free(block->data);
   std::free(block);
+  live.exports.add(-1);
 }
 
 /// Needs no GIL and no Python: errors go through SetError alone.
@@ -144,6 +145,7 @@ int allocate_managed(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
                     .strides = shape + ndim,
                     .byte_offset = 0},
   };
+  live.exports.add(1);
   *out = &block->managed;
   return 0;
 }

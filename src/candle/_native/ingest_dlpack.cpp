@@ -248,8 +248,10 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, 
     refuse({decision, source, demand, ingest.producer()});
     return true;
   }
-  const Ref capsule = ask_capsule(ingest, method.get(), legacy);
+  Ref capsule = ask_capsule(ingest, method.get(), legacy);
   if (capsule) *result = consume(ingest, &record, capsule.get(), announced);
+  const PendingError pending;  // the capsule's own destructor may run Python
+  capsule = {};
   return true;
 }
 

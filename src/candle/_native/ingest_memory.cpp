@@ -1,4 +1,5 @@
 // The routes of plain memory: __array_struct__, __array_interface__, the buffer protocol, and __array__.
+#include <cstring>
 #include <new>
 
 #include "ingest.h"
@@ -88,7 +89,8 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
     if (PyTuple_GET_SIZE(data) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data, 0))) {
       return bad_interface(ingest, "data is not a tuple of address and read-only flag");
     }
-    source->data = static_cast<std::byte*>(PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)));
+    static_assert(sizeof(void*) == sizeof(unsigned long long));
+    source->data = reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data, 0)));
     if (PyErr_Occurred()) {
       PyErr_Clear();
       return bad_interface(ingest, "the address does not fit a pointer");
@@ -143,8 +145,13 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
     return false;
   }
   PyObject* typestr = entry(interface, "typestr");
-  const char* text = typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8(typestr) : nullptr;
-  if (text == nullptr) return bad_interface(ingest, "it has no typestr");
+  Py_ssize_t length = 0;
+  const char* text =
+      typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8AndSize(typestr, &length) : nullptr;
+  if (text == nullptr || std::strlen(text) != static_cast<size_t>(length)) {
+    PyErr_Clear();
+    return bad_interface(ingest, "it has no typestr");
+  }
   source->dtype = parse_typestr(text, &source->swapped);
   if (source->dtype == unknown_dtype) {
     no_such_dtype(ingest, text);
@@ -182,10 +189,9 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
     if (PyErr_Occurred()) blame_producer(ingest.producer());
     return PyErr_Occurred() != nullptr;
   }
+  const bool unnamed = PyCapsule_CheckExact(capsule.get()) && PyCapsule_GetName(capsule.get()) == nullptr;
   const auto* interface =
-      PyCapsule_CheckExact(capsule.get())
-          ? static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), PyCapsule_GetName(capsule.get())))
-          : nullptr;
+      unnamed ? static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
   if (interface == nullptr || interface->two != 2) {
     PyErr_Clear();
     bad_interface(ingest, "__array_struct__ is no capsule of an array struct");

@@ -11,8 +11,6 @@ namespace candle {
 
 namespace {
 
-constexpr size_t most_probes = 16;
-
 /// The attribute as a new reference, nullptr where it is None or absent.
 PyObject* attribute(PyObject* object, const char* name) {
   PyObject* value = PyObject_GetAttrString(object, name);
@@ -77,13 +75,49 @@ void look_for_table(TypeRecord* record) {
   if (record->table != nullptr) record->kind = TypeKind::exchange;
 }
 
-const TypeRecord* make_record(PyTypeObject* type) {
+constexpr char record_name[] = "candle type record";
+
+/// Called when a type dies: no object of it is left, so nobody uses its record.
+PyObject* forget(PyObject* capsule, PyObject*) {
+  auto* record = static_cast<TypeRecord*>(PyCapsule_GetPointer(capsule, record_name));
+  if (record == nullptr) return nullptr;
+#ifndef Py_GIL_DISABLED
+  std::atomic<TypeRecord*>* place = &detail::records[detail::record_slot(record->type)];
+  TypeRecord* before = nullptr;
+  for (TypeRecord* at = place->load(); at != nullptr && at != record; at = at->next) before = at;
+  if (before == nullptr) {
+    place->store(record->next);
+  } else {
+    before->next = record->next;
+  }
+  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->hold, record->resolve,
+                          record->stand_in, record->explain, record->watch}) {
+    drop(owned);
+  }
+  delete record;
+#endif
+  Py_RETURN_NONE;
+}
+
+PyMethodDef forget_method = {"forget", forget, METH_O, nullptr};
+
+/// Watches for the end of a record's type; false with an error set.
+bool watch(TypeRecord* record) {
+  const Ref capsule = Ref::steal(PyCapsule_New(record, record_name, nullptr));
+  if (!capsule) return false;
+  const Ref callback = Ref::steal(PyCFunction_New(&forget_method, capsule.get()));
+  if (!callback) return false;
+  record->watch = PyWeakref_NewRef(reinterpret_cast<PyObject*>(record->type), callback.get());
+  return record->watch != nullptr;
+}
+
+TypeRecord* make_record(PyTypeObject* type) {
   TypeRecord record;
   record.type = type;
   PyObject* object = reinterpret_cast<PyObject*>(type);
-  Ref answer = state.hooks.recognise == nullptr
-                   ? Ref::borrow(Py_None)
-                   : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
+  const Ref answer = state.hooks.recognise == nullptr
+                         ? Ref::borrow(Py_None)
+                         : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
   if (!answer) return nullptr;
   if (answer.get() == Py_None) {
     look_for_table(&record);
@@ -95,8 +129,10 @@ const TypeRecord* make_record(PyTypeObject* type) {
     PyErr_NoMemory();
     return nullptr;
   }
-  Ref held = Ref::borrow(object);
-  (void)held.release();
+  if (!watch(kept)) {
+    delete kept;
+    return nullptr;
+  }
   return kept;
 }
 
@@ -109,21 +145,17 @@ int ask(const Question& asked, PyObject* x) {
 
 }  // namespace
 
-std::atomic<const TypeRecord*> detail::records[record_capacity];
+std::atomic<TypeRecord*> detail::records[record_slots];
 
 const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
-  const size_t first = record_slot(type);
-  for (size_t i = 0; i < most_probes; i++) {
-    const TypeRecord* record = records[(first + i) % record_capacity].load(std::memory_order_acquire);
-    if (record == nullptr) break;
-    if (record->type == type) return record;
+  std::atomic<TypeRecord*>& head = records[record_slot(type)];
+  for (const TypeRecord* at = head.load(std::memory_order_acquire); at != nullptr; at = at->next) {
+    if (at->type == type) return at;
   }
-  const TypeRecord* record = make_record(type);
+  TypeRecord* record = make_record(type);
   if (record == nullptr) return nullptr;
-  for (size_t i = 0; i < most_probes; i++) {
-    const TypeRecord* empty = nullptr;
-    if (records[(first + i) % record_capacity].compare_exchange_strong(empty, record, std::memory_order_acq_rel)) break;
-    if (empty->type == type) return empty;
+  record->next = head.load(std::memory_order_relaxed);
+  while (!head.compare_exchange_weak(record->next, record, std::memory_order_acq_rel)) {
   }
   return record;
 }

@@ -22,7 +22,9 @@ struct Question {
 };
 
 struct TypeRecord {
-  PyTypeObject* type = nullptr;  // held for good
+  PyTypeObject* type = nullptr;
+  PyObject* watch = nullptr;   // a weak reference to the type, which ends the record with it
+  TypeRecord* next = nullptr;  // of the same slot
   TypeKind kind = TypeKind::plain;
   bool read_only = false;  // objects of this type are immutable though their capsules do not say so
   const DLPackExchangeAPI* table = nullptr;
@@ -39,21 +41,21 @@ struct TypeRecord {
 
 namespace detail {
 
-// Open addressing over a fixed table: a lookup is a hash and, nearly always, one comparison. Entries are published whole and
-// never removed, so that readers need no lock. Types beyond its capacity are asked again each time.
-inline constexpr size_t record_capacity = 1024;
-extern std::atomic<const TypeRecord*> records[record_capacity];
+// A hash table of chains: a lookup is a hash and, nearly always, one comparison. Records are published whole, so that readers
+// need no lock. A record goes when its type does; on free-threaded builds, where somebody may be reading it, it stays for good.
+inline constexpr size_t record_slots = 1024;
+extern std::atomic<TypeRecord*> records[record_slots];
 
 inline size_t record_slot(PyTypeObject* type) {
   const auto address = reinterpret_cast<uintptr_t>(type);
-  return (address >> 4 ^ address >> 14) % record_capacity;
+  return (address >> 4 ^ address >> 14) % record_slots;
 }
 
 const TypeRecord* find_record(PyTypeObject* type) noexcept;
 
 }  // namespace detail
 
-/// The record of a type; nullptr with an error set. Cached for the life of the process.
+/// The record of a type; nullptr with an error set. Cached for the life of the type.
 inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
   const TypeRecord* record = detail::records[detail::record_slot(type)].load(std::memory_order_acquire);
   return record != nullptr && record->type == type ? record : detail::find_record(type);

@@ -78,8 +78,11 @@ bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* s
   if (size > 0 && tensor.data == nullptr) {
     return say(wrong, "it has %" PRId64 " elements and no memory (NULL)", size);
   }
-  source->data = static_cast<std::byte*>(tensor.data);
-  if (source->data != nullptr) source->data += tensor.byte_offset;
+  auto address = reinterpret_cast<uintptr_t>(tensor.data);
+  if (size > 0 && __builtin_add_overflow(address, tensor.byte_offset, &address)) {
+    return say(wrong, "its byte_offset of %" PRIu64 " leads out of the address space", tensor.byte_offset);
+  }
+  source->data = reinterpret_cast<std::byte*>(address);
   source->size = size;
   source->shape = tensor.shape;
   source->strides = strides;

@@ -3,13 +3,13 @@
 They need neither numpy nor torch, and no compiler.
 """
 
-from candle.testing.capsules import describe, info, take
-from candle.testing.cases import CASES
-from candle.testing.exchange import exchange_api
-from candle.testing.leaks import assert_no_leak, live, live_tensors
-from candle.testing.producers import Producer
-from candle.testing.sharing import shares_memory
-from candle.testing.tables import exchange_producer
+from .capsules import describe, info, take
+from .cases import CASES
+from .exchange import exchange_api
+from .leaks import assert_no_leak, live, live_tensors
+from .producers import Producer
+from .sharing import shares_memory
+from .tables import exchange_producer
 
 __all__ = [
     "CASES",

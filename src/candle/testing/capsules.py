@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes as C
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from candle.testing.abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
+from .abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
 
 if TYPE_CHECKING:
     from types import TracebackType

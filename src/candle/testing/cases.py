@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from candle.testing.abi import IS_COPIED, IS_SUBBYTE_TYPE_PADDED, READ_ONLY
-from candle.testing.producers import Producer
+from .abi import IS_COPIED, IS_SUBBYTE_TYPE_PADDED, READ_ONLY
+from .producers import Producer
 
 
 class Case(NamedTuple):

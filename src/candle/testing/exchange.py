@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes as C
 from typing import Any
 
-from candle.testing.abi import (
+from .abi import (
     SLOTS,
     DLManagedTensorVersioned,
     DLPackExchangeAPI,
     DLTensor,
 )
-from candle.testing.capsules import Taken, capsule_address
+from .capsules import Taken, capsule_address
 
 CAPSULE_NAME = "dlpack_exchange_api"
 

@@ -6,7 +6,7 @@ import contextlib
 import gc
 from typing import TYPE_CHECKING
 
-from candle._native import _core
+from .._native import _core
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,9 +7,9 @@ import ctypes as C
 import struct
 from typing import TYPE_CHECKING, Any
 
-from candle._native import _core
-from candle.testing.abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
-from candle.testing.capsules import new_capsule
+from .._native import _core
+from .abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
+from .capsules import new_capsule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from candle.testing.capsules import info
+from .capsules import info
 
 # Others are immutable, or keep a cache of their values: writing under them proves nothing.
 _WRITABLE = frozenset({"candle", "numpy", "torch"})

@@ -6,14 +6,14 @@ import copy
 import ctypes as C
 from typing import TYPE_CHECKING, Any
 
-from candle.testing.abi import SLOTS, DLPackExchangeAPI, DLTensor
-from candle.testing.capsules import new_capsule
-from candle.testing.exchange import CAPSULE_NAME
+from .abi import SLOTS, DLPackExchangeAPI, DLTensor
+from .capsules import new_capsule
+from .exchange import CAPSULE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from candle.testing.producers import Producer
+    from .producers import Producer
 
     Slot = Callable[..., int] | int | None
 

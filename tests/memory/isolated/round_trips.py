@@ -93,6 +93,17 @@ def twice() -> Turn:
     return turn
 
 
+def many_types() -> Turn:
+    """More types than any cache of what is known about a type should hold."""
+    x = producer()
+    others = [type("Other", (type(x),), {})(shape=(4,)) for _ in range(4000)]
+    for other in others:
+        candle.from_dlpack(other)
+    last = others[-1]
+    producers.append(last)
+    return lambda: candle.from_dlpack(last)
+
+
 def of_tensor(use: Callable[[Any], object]) -> Turn:
     t = candle.arange(12, dtype="float32").reshape((3, 4))
     return lambda: use(t)
@@ -238,6 +249,7 @@ KINDS: dict[str, Callable[[], Turn]] = {
     "object": from_object,
     "object, legacy": lambda: from_object(mode="legacy"),
     "object, old signature": lambda: from_object(signature="none"),
+    "object, of the 4000th type": many_types,
     "object, empty": lambda: from_object(shape=(0, 3), null_data=True),
     "object, 0-d": lambda: from_object(shape=(), null_shape=True, strides=None),
     "object, misaligned": lambda: from_object(byte_offset=1),

@@ -1,0 +1,249 @@
+"""Every producer with every consumer: all dtypes both know, all layouts, values and addresses."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import meeting
+import numpy as np
+import pytest
+
+import candle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [
+    pytest.mark.usefixtures("x64"),
+    pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning"),
+]
+
+JAX_ALIGNMENT = 64
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(name)
+
+
+# --- where the rules say that a door shares: "share", "copy", or "refuse" (the consumer's own) ---
+
+
+def _always(_: meeting.Seen) -> str:
+    return "share"
+
+
+def _never(_: meeting.Seen) -> str:
+    return "copy"
+
+
+def _by_dlpack(t: meeting.Seen) -> str:
+    return "copy" if meeting.has_negative(t) else "share"
+
+
+def _writable(t: meeting.Seen) -> str:
+    return "copy" if meeting.has_negative(t) or t.readonly else "share"
+
+
+def _aligned(t: meeting.Seen) -> str:
+    return "copy" if t.address % JAX_ALIGNMENT else "share"
+
+
+def _by_jax(t: meeting.Seen) -> str:
+    return _aligned(t) if meeting.is_dense(t) else "copy"
+
+
+def _by_legacy_to_jax(t: meeting.Seen) -> str:
+    if t.readonly or meeting.has_negative(t):
+        return "copy"
+    return _aligned(t) if meeting.is_dense(t) else "refuse"
+
+
+class Door(NamedTuple):
+    """A way from a candle Tensor to a consumer."""
+
+    name: str
+    consumer: str
+    go: Callable[[Any], Any]
+    fate: Callable[[meeting.Seen], str]
+
+
+DOORS = (
+    Door("candle.asarray", "candle", lambda t: candle.asarray(t), _always),
+    Door("candle.from_dlpack", "candle", lambda t: candle.from_dlpack(t), _always),
+    Door("jax()", "jax", lambda t: t.jax(), _by_jax),
+    Door("jax.from_dlpack", "jax", lambda t: _module("jax.dlpack").from_dlpack(t), _by_legacy_to_jax),
+    Door("jnp.asarray", "jax", lambda t: _module("jax.numpy").asarray(t), _never),
+    Door("numpy()", "numpy", lambda t: t.numpy(), _always),
+    Door("np.asarray", "numpy", lambda t: np.asarray(t), _always),
+    Door("np.from_dlpack", "numpy", lambda t: np.from_dlpack(t), _by_dlpack),
+    Door("torch()", "torch", lambda t: t.torch(), _writable),
+    Door("to_torch()", "torch", lambda t: t.to_torch(), _writable),
+    Door("torch.from_dlpack", "torch", lambda t: _module("torch").from_dlpack(t), _by_dlpack),
+    Door("torch.asarray", "torch", lambda t: _module("torch").asarray(t), _by_dlpack),
+    Door("torch.as_tensor", "torch", lambda t: _module("torch").as_tensor(t), _by_dlpack),
+    Door("tvm_ffi.from_dlpack", "tvm_ffi", lambda t: _module("tvm_ffi").from_dlpack(t), _by_dlpack),
+)
+
+
+def _pairs() -> list[Any]:
+    """Every producer, door and dtype that fit together."""
+    made = []
+    for producer in meeting.PRODUCERS:
+        for door in DOORS:
+            dtypes = meeting.known(producer) & meeting.known(door.consumer)
+            if door.name == "np.from_dlpack":  # numpy's own DLPack knows none of ml_dtypes
+                dtypes &= frozenset(meeting.NUMPY_DLPACK)
+            for name in sorted(dtypes):
+                made.append(pytest.param(producer, door, name, id=f"{producer}-{door.name}-{name}"))
+    return made
+
+
+def _read_only(producer: str, layout: str) -> bool:
+    return producer == "jax" or (producer == "numpy" and layout == "broadcast")
+
+
+def _apart(a: meeting.Seen, b: meeting.Seen) -> bool:
+    (low_a, high_a), (low_b, high_b) = a.block, b.block
+    return high_a <= low_b or high_b <= low_a
+
+
+class Findings:
+    """What fails in a loop, told together at its end: subtests cost more than what they watch."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    @contextlib.contextmanager
+    def noting(self, case: str) -> Iterator[None]:
+        try:
+            yield
+        except AssertionError as error:
+            self.found.append(f"{case}: {error}")
+
+    def assert_none(self) -> None:
+        assert not self.found, "\n".join(self.found)
+
+
+def _check_pair(producer: str, door: Door, dtype: str, layout: str, take: Any) -> None:
+    x = meeting.make(producer, dtype, layout)
+    origin = meeting.see(x)
+    t = take(x)
+    came = meeting.see(t)
+    shape, elements = meeting.expected(dtype, layout)
+    assert str(t.dtype) == dtype
+    assert (came.shape, came.content) == (shape, elements)
+    assert t.readonly == _read_only(producer, layout)
+    if elements:
+        assert came.address == origin.address
+
+    fate = door.fate(came) if elements else "share"
+    if fate == "refuse":
+        with pytest.raises(RuntimeError, match="strid"):
+            door.go(t)
+        return
+    y = door.go(t)
+    went = meeting.see(y)
+    assert went.dtype == meeting.DLPACK[dtype]
+    assert (went.shape, went.content) == (shape, elements)
+    if not elements:
+        return
+    if fate == "share":
+        assert went.address == came.address
+    else:
+        assert _apart(went, came)
+    if door.consumer == "numpy":
+        assert went.readonly == (t.readonly and fate == "share")
+
+
+@pytest.mark.parametrize(("producer", "door", "dtype"), _pairs())
+def test_pair(framework: Any, producer: str, door: Door, dtype: str) -> None:
+    framework(producer)
+    framework(door.consumer)
+    findings = Findings()
+    for layout in meeting.layouts_of(producer):
+        for take in (candle.from_dlpack, candle.asarray):
+            with findings.noting(f"{take.__name__}, {layout}"):
+                _check_pair(producer, door, dtype, layout, take)
+    findings.assert_none()
+
+
+@pytest.mark.parametrize("dtype", meeting.WHOLE)
+@pytest.mark.parametrize("producer", meeting.PRODUCERS)
+def test_copy_false_shares_exactly_where_copy_none_does(
+    framework: Any, producer: str, dtype: str
+) -> None:
+    """The named doors; torch() under `copy=False` shares read-only memory on the caller's word."""
+    framework(producer)
+    if dtype not in meeting.known(producer):
+        return
+    doors = {"numpy": _always, "torch": _by_dlpack, "jax": _by_jax}
+    for layout in meeting.layouts_of(producer):
+        t = candle.asarray(meeting.make(producer, dtype, layout))
+        came = meeting.see(t)
+        for name, fate in doors.items():
+            if not meeting.present(name) or dtype not in meeting.known(name):
+                continue
+            said = f"{producer} -> {name}(copy=...), {dtype}, {layout}"
+            _, elements = meeting.expected(dtype, layout)
+            if elements and fate(came) == "copy":
+                with pytest.raises(candle.CopyError) as caught:
+                    getattr(t, name)(copy=False)
+                plan = caught.value.plan
+                assert (plan.action, plan.nbytes) == ("refuse", len(elements)), said
+                assert all(reason.remedy for reason in plan.reasons), said
+            elif elements:
+                assert meeting.see(getattr(t, name)(copy=False)).address == came.address, said
+            y = getattr(t, name)(copy=True)
+            fresh = meeting.see(y)
+            assert fresh.content == elements, said
+            assert not elements or _apart(fresh, came), said
+            assert name != "numpy" or not fresh.readonly, said
+
+
+@pytest.mark.parametrize("dtype", meeting.WHOLE)
+@pytest.mark.parametrize("producer", meeting.PRODUCERS)
+def test_copy_true_and_order_on_the_way_in(framework: Any, producer: str, dtype: str) -> None:
+    framework(producer)
+    if dtype not in meeting.known(producer):
+        return
+    for layout in meeting.layouts_of(producer):
+        x = meeting.make(producer, dtype, layout)
+        origin = meeting.see(x)
+        shape, elements = meeting.expected(dtype, layout)
+        for t in (
+            candle.from_dlpack(x, copy=True),
+            candle.asarray(x, copy=True),
+            candle.tensor(x),
+        ):
+            fresh = meeting.see(t)
+            assert (fresh.shape, fresh.content) == (shape, elements), layout
+            assert not t.readonly, layout
+            assert not elements or _apart(fresh, origin), layout
+        t = candle.from_dlpack(x, order="C")
+        assert t.is_contiguous(), layout
+        assert meeting.see(t).content == elements, layout
+
+
+def _refuses(call: Callable[[], Any], *words: str) -> None:
+    with pytest.raises(BufferError) as caught:
+        call()
+    assert not isinstance(caught.value, candle.CopyError)
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+LACKING = [
+    *((name, "torch") for name in ("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz")),
+    *((name, "jax") for name in ("complex32", "float4_e2m1fn_x2")),
+    ("float4_e2m1fn_x2", "numpy"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "consumer"), LACKING)
+def test_dtype_the_consumer_lacks(framework: Any, dtype: str, consumer: str) -> None:
+    """Never converted; the message says who lacks what, and what to do. Under every copy=."""
+    framework(consumer)
+    t = meeting.make("candle", dtype, "contiguous")
+    for copy in (None, False, True):
+        _refuses(lambda copy=copy: getattr(t, consumer)(copy=copy), dtype, consumer, ".to(")
