@@ -1,12 +1,13 @@
 """What one move of a small tensor costs: candle beside torch, numpy and tvm-ffi, in one run.
 
 Every case is timed for the same object again and again, and for fresh objects (a list of new ones,
-consumed one after another). Rounds are interleaved, so that a disturbance hits every case alike, and
-the minimum over the rounds counts. Nothing is subtracted: a figure holds the loop, the call, making
-the result and dropping it. The garbage collector stays on.
+consumed one after another). Rounds are interleaved, so that a disturbance hits every case alike,
+and the minimum over the rounds counts. Nothing is subtracted: a figure holds the loop, the call,
+making the result and dropping it. Functions are called by a name of their own, as they are after
+`from candle import from_dlpack`. The garbage collector stays on.
 
-The floor is what torch's own C exchange table costs with the deleter of what it gives, called from C
-and with nothing kept: no consumer of that table can be faster.
+The floor is what torch's own C exchange table costs with the deleter of what it gives, called from
+C and with nothing kept: no consumer of that table can be faster.
 
     python benchmarks/overhead.py [--json FILE] [--rounds N] [--number N]
 """
@@ -57,17 +58,17 @@ class Target(NamedTuple):
 
 
 def torch_float() -> torch.Tensor:
-    """A contiguous float32 tensor of torch's."""
+    """Make a contiguous float32 tensor of torch's."""
     return torch.zeros(SHAPE)
 
 
 def ndarray() -> np.ndarray[Any, Any]:
-    """A contiguous float32 array of numpy's."""
+    """Make a contiguous float32 array of numpy's."""
     return np.zeros(SHAPE, np.float32)
 
 
 def tensor() -> candle.Tensor:
-    """A candle tensor over an array of numpy's."""
+    """Make a candle tensor over an array of numpy's."""
     return candle.from_dlpack(ndarray())
 
 
@@ -82,23 +83,23 @@ INPUTS: dict[str, Callable[[], object]] = {
 CASES = [
     Case("empty builtin call", "nothing(x)", ndarray),
     *(
-        Case(f"candle.from_dlpack({name})", "candle.from_dlpack(x)", make)
+        Case(f"candle.from_dlpack({name})", "candle_from_dlpack(x)", make)
         for name, make in INPUTS.items()
     ),
     *(
-        Case(f"tvm_ffi.from_dlpack({name})", "tvm_ffi.from_dlpack(x)", make)
+        Case(f"tvm_ffi.from_dlpack({name})", "tvm_from_dlpack(x)", make)
         for name, make in INPUTS.items()
     ),
-    Case("np.from_dlpack(torch float32)", "np.from_dlpack(x)", torch_float),
-    Case("np.from_dlpack(ndarray)", "np.from_dlpack(x)", ndarray),
-    Case("torch.from_numpy(ndarray)", "torch.from_numpy(x)", ndarray),
+    Case("np.from_dlpack(torch float32)", "np_from_dlpack(x)", torch_float),
+    Case("np.from_dlpack(ndarray)", "np_from_dlpack(x)", ndarray),
+    Case("torch.from_numpy(ndarray)", "torch_from_numpy(x)", ndarray),
     Case("torch float32.numpy()", "x.numpy()", torch_float),
     Case("candle.numpy()", "x.numpy()", tensor),
     Case("candle.to_torch()", "x.to_torch()", tensor),
-    Case("torch.from_dlpack(ndarray)", "torch.from_dlpack(x)", ndarray),
-    Case("torch.from_dlpack(candle)", "torch.from_dlpack(x)", tensor),
-    Case("np.from_dlpack(candle)", "np.from_dlpack(x)", tensor),
-    Case("np.from_dlpack(tvm_ffi)", "np.from_dlpack(x)", lambda: tvm_ffi.from_dlpack(ndarray())),
+    Case("torch.from_dlpack(ndarray)", "torch_from_dlpack(x)", ndarray),
+    Case("torch.from_dlpack(candle)", "torch_from_dlpack(x)", tensor),
+    Case("np.from_dlpack(candle)", "np_from_dlpack(x)", tensor),
+    Case("np.from_dlpack(tvm_ffi)", "np_from_dlpack(x)", lambda: tvm_ffi.from_dlpack(ndarray())),
     Case("candle[1]", "x[1]", tensor),
     Case("ndarray[1]", "x[1]", ndarray),
 ]
@@ -125,8 +126,13 @@ TARGETS = [
 def loop_over(statement: str) -> Loop:
     """Compile the loop that is timed: `for x in objects: <statement>`."""
     names: dict[str, Any] = {
-        **{"candle": candle, "np": np, "torch": torch, "tvm_ffi": tvm_ffi},
-        **{"nothing": id, "floor": getattr(_core, "exchange_floor", None)},
+        "nothing": id,
+        "floor": getattr(_core, "exchange_floor", None),
+        "candle_from_dlpack": candle.from_dlpack,
+        "tvm_from_dlpack": tvm_ffi.from_dlpack,
+        "np_from_dlpack": np.from_dlpack,
+        "torch_from_dlpack": torch.from_dlpack,
+        "torch_from_numpy": torch.from_numpy,
     }
     exec(f"def loop(objects):\n    for x in objects:\n        {statement}", names)
     loop: Loop = names["loop"]

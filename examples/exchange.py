@@ -36,9 +36,9 @@ def installed(name: str) -> Any:
 
 def address(x: Any) -> int:
     """Say where the first element lies."""
-    if hasattr(x, "data_ptr"):  # torch and candle
-        return x.data_ptr()
-    return x.ctypes.data if isinstance(x, np.ndarray) else x.unsafe_buffer_pointer()
+    if isinstance(x, np.ndarray):
+        return x.ctypes.data
+    return int(x.data_ptr() if hasattr(x, "data_ptr") else x.unsafe_buffer_pointer())
 
 
 def hop(name: str, x: Any, move: Callable[[Any], Any], because: str | None = None) -> Any:
@@ -82,7 +82,7 @@ write_and_read(("numpy", a), first, 2)
 if jax:
     suits = "dense, and at a multiple of 64 bytes, as jax needs it"
     j = hop("numpy -> candle -> jax", a, lambda x: candle.from_dlpack(x).jax(), suits)
-    write_and_read(first, ("jax", j), 3)  # as a proof only: jax believes that its arrays are constant
+    write_and_read(first, ("jax", j), 3)  # only a proof: jax believes that its arrays are constant
 
 if torch:
     kind, last = ("jax", j) if jax else ("numpy", a)

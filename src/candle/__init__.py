@@ -1,12 +1,12 @@
 """candle: where the tensors of every framework meet.
 
-A `Tensor` borrows anybody's memory, or owns its own, and hands it on to anybody else without a copy; where memory cannot be
-shared it copies, and says why.
+A `Tensor` borrows anybody's memory, or owns its own, and hands it on to anybody else without a
+copy; where memory cannot be shared it copies, and says why.
 """
 
 from __future__ import annotations
 
-from . import frameworks as _frameworks  # registers what the native core asks
+from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from .creation import (
     arange,
     asarray,
@@ -76,6 +76,7 @@ from .dtypes import (
 from .joining import cat, stack
 from .plan import CopyError, Plan, Reason
 from .tensor import Tensor
+
 from .creation import tensor  # isort: skip  (after the module of that name)
 
 TYPE_CHECKING = False
@@ -98,21 +99,18 @@ __all__ = [
     "bfloat16",
     "bool",
     "cat",
-    "complex128",
     "complex32",
     "complex64",
+    "complex128",
     "empty",
     "empty_like",
     "eye",
+    "f8e4m3",
     "f16",
     "f32",
     "f64",
-    "f8e4m3",
-    "float16",
-    "float32",
     "float4_e2m1fn",
     "float4_e2m1fn_x2",
-    "float64",
     "float6_e2m3fn",
     "float6_e3m2fn",
     "float8_e3m4",
@@ -123,18 +121,21 @@ __all__ = [
     "float8_e5m2",
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "float64",
     "from_dlpack",
     "full",
     "full_like",
+    "i8",
     "i16",
     "i32",
     "i64",
-    "i8",
+    "int4",
+    "int8",
     "int16",
     "int32",
-    "int4",
     "int64",
-    "int8",
     "linspace",
     "meshgrid",
     "ones",
@@ -145,15 +146,15 @@ __all__ = [
     "tensor",
     "tril",
     "triu",
+    "u8",
     "u16",
     "u32",
     "u64",
-    "u8",
+    "uint4",
+    "uint8",
     "uint16",
     "uint32",
-    "uint4",
     "uint64",
-    "uint8",
     "zeros",
     "zeros_like",
 ]

@@ -1,4 +1,4 @@
-"""Who is told of copies. The native core asks here before every one it makes, and only while somebody listens."""
+"""Who is told of copies: before every one, and only while somebody listens."""
 
 from __future__ import annotations
 
@@ -17,14 +17,19 @@ _listeners: list[Callable[[Plan], object]] = []
 
 
 def _tell(
-    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+    route: str,
+    action: str,
+    nbytes: int,
+    reasons: list[tuple[str, str]],
+    producer: str,
+    consumer: str,
 ) -> None:
     plan = make_plan(route, action, nbytes, reasons, producer, consumer)
     for listener in tuple(_listeners):
         listener(plan)
 
 
-class listening:  # noqa: N801  (a context manager, used like a function)
+class listening:
     """A context in which a callable is given the `Plan` of every copy, before it is made.
 
     An exception it raises stops the copy.

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyError", "Plan", "Reason", "refusal"]
 
-# What to do about each reason. The facts are measured where the decision is made, in the native core.
+# What to do about each reason. The facts are measured where the decision is made, in the native
+# core.
 REMEDIES: Final = {
     "requested": "leave copy=True out to share",
     "dtype": "leave dtype= out to share",
@@ -26,8 +27,8 @@ REMEDIES: Final = {
     "neg_bit": "leave copy=False out, or call .resolve_neg() first",
     "packed": 'leave copy=False out, or take t.view("uint8") for the bytes',
     "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
-    "would_narrow": 'convert on purpose with t.to("float32") or the like, or allow 64 bits there (jax: '
-    'jax.config.update("jax_enable_x64", True))',
+    "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
+    'jax.config.update("jax_enable_x64", True)',
     "device": "bring the data to the CPU with its own framework first",
     "requires_grad": "call .detach() on it first",
     "no_cast": "take the real part first",
@@ -37,7 +38,7 @@ REMEDIES: Final = {
     "quantised": "take x.dequantize() or x.int_repr() first",
     "nested": "pad it first: torch.nested.to_padded_tensor(x, 0.0)",
     "wrapper": "unwrap it first, with the library that made it",
-    "python_objects": "make it of numbers first; an object array often comes of ragged lists: pad them",
+    "python_objects": "make it of numbers first; object arrays often come of ragged lists: pad them",
     "structured": 'take one field at a time: x["name"]',
     "datetime": 'take its integers first: x.view("int64")',
     "long_double": 'convert it first: x.astype("float64")',
@@ -142,18 +143,30 @@ class CopyError(BufferError, ValueError):
 
 
 # Reasons that no copy puts right; everything else is curable.
-FATAL: Final = frozenset(REMEDIES) - frozenset(list(REMEDIES)[: list(REMEDIES).index("dtype_unknown")])
+FATAL: Final = frozenset(REMEDIES) - frozenset(
+    list(REMEDIES)[: list(REMEDIES).index("dtype_unknown")]
+)
 
 
 def make_plan(
-    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+    route: str,
+    action: str,
+    nbytes: int,
+    reasons: list[tuple[str, str]],
+    producer: str,
+    consumer: str,
 ) -> Plan:
     """Build a plan of what the native decision says."""
     return Plan(route, action, nbytes, tuple(Reason(*r) for r in reasons), producer, consumer)
 
 
 def refusal(
-    route: str, action: str, nbytes: int, reasons: list[tuple[str, str]], producer: str, consumer: str
+    route: str,
+    action: str,
+    nbytes: int,
+    reasons: list[tuple[str, str]],
+    producer: str,
+    consumer: str,
 ) -> BufferError:
     """Build the exception of a refused move: a CopyError where a copy would have helped."""
     plan = make_plan(route, action, nbytes, reasons, producer, consumer)

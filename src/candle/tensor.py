@@ -1,8 +1,9 @@
-"""Tensor's methods that are written in Python. They are attached to the native type when candle is imported."""
+"""Tensor's methods that are written in Python: attached to the native type at import."""
 
 from __future__ import annotations
 
 from ._native import _core
+from ._native._core import Tensor
 from .devices import as_device, cpu
 from .dtypes import as_dtype
 from .printing import tensor_html, tensor_repr
@@ -12,18 +13,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .devices import Device
-    from .dtypes import DType
 
 __all__ = ["Tensor"]
-
-Tensor = _core.Tensor
 
 _row_major = _core.Demand("contiguous()", c_order=True)
 _reshapeable = _core.Demand("reshape()", c_order=True)
 
 
 class Flags:
-    """What is true of a tensor's memory, by numpy's names (``t.flags["C_CONTIGUOUS"]`` or ``t.flags.c_contiguous``)."""
+    """What is true of a tensor's memory, by numpy's names, as attributes and as items."""
 
     __slots__ = ("c_contiguous", "f_contiguous", "writeable")
 
@@ -87,12 +85,12 @@ def _compare(a: Tensor, b: object, equal: bool) -> Tensor:
     return _core.asarray(left == right if equal else left != right)
 
 
-class _Methods:
-    """The methods, in one place. ``self`` is a Tensor: see ``_core.pyi`` for the whole type."""
+class _Methods(Tensor):
+    """The methods, in one place. They are moved to Tensor itself below."""
 
     # Views, sharing memory.
 
-    def permute(self: Tensor, *dims: Any) -> Tensor:
+    def permute(self, *dims: Any) -> Tensor:
         """Reorder the axes. Shares memory.
 
         Parameters
@@ -106,7 +104,7 @@ class _Methods:
         shape, stride = self.shape, self.stride
         return _core.restride(self, tuple(shape[i] for i in order), tuple(stride[i] for i in order))
 
-    def transpose(self: Tensor, dim1: int, dim2: int) -> Tensor:
+    def transpose(self, dim1: int, dim2: int) -> Tensor:
         """Swap two axes. Shares memory."""
         order = list(range(self.ndim))
         first, second = _axis(dim1, self.ndim), _axis(dim2, self.ndim)
@@ -114,20 +112,23 @@ class _Methods:
         return self.permute(order)
 
     @property
-    def T(self: Tensor) -> Tensor:  # noqa: N802  (the Array API's name)
+    def T(self) -> Tensor:
         """The transpose of a tensor with two axes. Shares memory."""
         if self.ndim != 2:
-            raise ValueError(f"T is for tensors with 2 axes, and this has {self.ndim}: mT swaps the last two, permute() any")
+            raise ValueError(
+                f"T is for tensors with 2 axes, and this has {self.ndim}: mT swaps the last two, "
+                "permute() any"
+            )
         return self.permute(1, 0)
 
     @property
-    def mT(self: Tensor) -> Tensor:  # noqa: N802
+    def mT(self) -> Tensor:
         """The transpose of each matrix: the last two axes swapped. Shares memory."""
         if self.ndim < 2:
             raise ValueError(f"mT is for tensors with at least 2 axes, and this has {self.ndim}")
         return self.transpose(-2, -1)
 
-    def squeeze(self: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+    def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor:
         """Drop axes of extent 1: all, or those named. Shares memory.
 
         Raises
@@ -139,14 +140,19 @@ class _Methods:
         if dim is None:
             dropped = {i for i, extent in enumerate(shape) if extent == 1}
         else:
-            dropped = {_axis(d, self.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))}
+            dropped = {
+                _axis(d, self.ndim) for d in (dim if isinstance(dim, tuple | list) else (dim,))
+            }
             for axis in dropped:
                 if shape[axis] != 1:
-                    raise ValueError(f"axis {axis} has the extent {shape[axis]}, and only extent 1 can be squeezed out")
+                    raise ValueError(
+                        f"axis {axis} has the extent {shape[axis]}, and only extent 1 can be "
+                        "squeezed out"
+                    )
         kept = [i for i in range(self.ndim) if i not in dropped]
         return _core.restride(self, tuple(shape[i] for i in kept), tuple(stride[i] for i in kept))
 
-    def unsqueeze(self: Tensor, dim: int) -> Tensor:
+    def unsqueeze(self, dim: int) -> Tensor:
         """Insert an axis of extent 1 before axis `dim` of the result. Shares memory."""
         axis = _axis(dim, self.ndim + 1)
         shape, stride = list(self.shape), list(self.stride)
@@ -154,60 +160,75 @@ class _Methods:
         stride.insert(axis, 1)
         return _core.restride(self, shape, stride)
 
-    def narrow(self: Tensor, dim: int, start: int, length: int) -> Tensor:
+    def narrow(self, dim: int, start: int, length: int) -> Tensor:
         """Take `length` items of one axis from `start` on. Shares memory."""
         axis = _axis(dim, self.ndim)
         extent = self.shape[axis]
         begin = start + extent if start < 0 else start
-        if not (0 <= begin and 0 <= length <= extent - begin):
-            raise IndexError(f"{length} items from {start} on reach outside axis {axis} of extent {extent}")
+        if not (begin >= 0 and 0 <= length <= extent - begin):
+            raise IndexError(
+                f"{length} items from {start} on reach outside axis {axis} of extent {extent}"
+            )
         return self[(*[slice(None)] * axis, slice(begin, begin + length))]
 
-    def broadcast_to(self: Tensor, shape: Any, *extents: int) -> Tensor:
+    def broadcast_to(self, shape: Any, *extents: int) -> Tensor:
         """See the tensor as a larger one whose new axes repeat it (stride 0). Shares memory.
 
-        Writing through the result is refused where an axis has stride 0: its elements are one and the same memory.
+        Writing through the result is refused where an axis has stride 0: its elements are one and
+        the same memory.
         """
         wanted = _extents((shape, *extents))
         mine, stride = self.shape, self.stride
         added = len(wanted) - len(mine)
         if added < 0 or any(m not in (1, w) for m, w in zip(mine, wanted[added:], strict=True)):
             raise ValueError(f"shape {mine} does not broadcast to {wanted}")
-        steps = [0] * added + [0 if m == 1 and w != 1 else s for m, w, s in zip(mine, wanted[added:], stride, strict=True)]
+        steps = [0] * added + [
+            0 if m == 1 and w != 1 else s
+            for m, w, s in zip(mine, wanted[added:], stride, strict=True)
+        ]
         return _core.restride(self, wanted, steps)
 
-    def broadcast_as(self: Tensor, *shape: Any) -> Tensor:
+    def broadcast_as(self, *shape: Any) -> Tensor:
         """HuggingFace candle's name for broadcast_to()."""
         return self.broadcast_to(*shape)
 
-    def view(self: Tensor, shape_or_dtype: Any, *extents: int) -> Tensor:
+    def view(self, shape_or_dtype: Any, *extents: int) -> Tensor:
         """See the same memory in another shape, or its bytes as another dtype. Never copies.
 
         Parameters
         ----------
         shape_or_dtype : shape, or DType, or a dtype's name
-            One extent of a shape may be -1. A dtype of another size changes the last axis, which has to lie without gaps.
+            One extent of a shape may be -1. A dtype of another size changes the last axis, which
+            has to lie without gaps.
 
         Raises
         ------
         ValueError
             Where the strides do not allow it; reshape() copies then.
         """
-        if not extents and not isinstance(shape_or_dtype, int | tuple | list) and _is_dtype(shape_or_dtype):
+        if (
+            not extents
+            and not isinstance(shape_or_dtype, int | tuple | list)
+            and _is_dtype(shape_or_dtype)
+        ):
             return _core.reinterpret(self, as_dtype(shape_or_dtype).id)
         shape = _inferred(_extents((shape_or_dtype, *extents)), self.size)
         seen = _as_view(self, shape)
         if seen is None:
-            raise ValueError(f"strides {self.stride} do not allow the shape {shape}; reshape() copies where it must")
+            raise ValueError(
+                f"strides {self.stride} do not allow the shape {shape}; reshape() copies where it must"
+            )
         return seen
 
-    def unflatten(self: Tensor, dim: int, sizes: Any) -> Tensor:
-        """Split one axis into several. Shares memory, or raises ValueError where the sizes do not fit."""
+    def unflatten(self, dim: int, sizes: Any) -> Tensor:
+        """Split one axis into several. Shares memory; ValueError where the sizes do not fit."""
         axis = _axis(dim, self.ndim)
         shape = self.shape
-        return self.view((*shape[:axis], *_inferred(_extents((sizes,)), shape[axis]), *shape[axis + 1 :]))
+        return self.view(
+            (*shape[:axis], *_inferred(_extents((sizes,)), shape[axis]), *shape[axis + 1 :])
+        )
 
-    def reshape(self: Tensor, shape: Any, *extents: int, copy: bool | None = None) -> Tensor:
+    def reshape(self, shape: Any, *extents: int, copy: bool | None = None) -> Tensor:
         """Give the elements, in row-major order, another shape.
 
         Parameters
@@ -215,18 +236,19 @@ class _Methods:
         shape : shape
             One extent may be -1.
         copy : bool, optional
-            None: share where the strides allow, else copy. False: share or raise CopyError. True: always copy.
+            None: share where the strides allow, else copy. False: share or raise CopyError. True:
+            always copy.
         """
         wanted = _inferred(_extents((shape, *extents)), self.size)
         seen = None if copy else _as_view(self, wanted)
         if seen is not None:
             return seen
         seen = _as_view(_core.conform(self, _reshapeable, copy), wanted)
-        assert seen is not None  # noqa: S101  (row-major memory takes every shape)
+        assert seen is not None
         return seen
 
-    def flatten(self: Tensor, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None) -> Tensor:
-        """Join the axes from `start_dim` to `end_dim` into one. Shares where the strides allow, else copies."""
+    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None) -> Tensor:
+        """Join the axes from `start_dim` to `end_dim`. Shares where the strides allow, else copies."""
         if self.ndim == 0:
             return self.reshape((1,), copy=copy)
         first, last = _axis(start_dim, self.ndim), _axis(end_dim, self.ndim)
@@ -240,8 +262,8 @@ class _Methods:
 
     # Writing.
 
-    def copy_(self: Tensor, source: object) -> Tensor:
-        """Write a source's elements, broadcast and cast, into this tensor. Returns the tensor itself.
+    def copy_(self, source: object) -> Tensor:
+        """Write a source's elements, broadcast and cast, into this tensor, which is returned.
 
         Raises
         ------
@@ -251,27 +273,34 @@ class _Methods:
         _core.assign(self, source)
         return self
 
-    def fill_(self: Tensor, value: complex) -> Tensor:
-        """Write one number to every element. Returns the tensor itself. ValueError if the tensor is read-only."""
+    def fill_(self, value: complex) -> Tensor:
+        """Write one number to every element. ValueError if the tensor is read-only."""
         _core.fill(self, value)
         return self
 
     # Copies.
 
-    def contiguous(self: Tensor) -> Tensor:
-        """Give the tensor itself if its elements lie in row-major order without gaps, else a copy that does."""
+    def contiguous(self) -> Tensor:
+        """Give the tensor itself if it lies in row-major order without gaps, else a copy that does."""
         return _core.conform(self, _row_major, None)
 
-    def copy(self: Tensor) -> Tensor:
+    def copy(self) -> Tensor:
         """Give a fresh, writable copy in row-major order, aligned to 256 bytes."""
         return _core.materialise(self)
 
-    def clone(self: Tensor) -> Tensor:
+    def clone(self) -> Tensor:
         """Torch's name for copy()."""
         return _core.materialise(self)
 
-    def to(self: Tensor, target: object = None, *, dtype: object = None, device: object = None, copy: bool = False) -> Tensor:
-        """Give the tensor with another dtype or device; the tensor itself where nothing changes and `copy` is False.
+    def to(
+        self,
+        target: object = None,
+        *,
+        dtype: object = None,
+        device: object = None,
+        copy: bool | None = None,
+    ) -> Tensor:
+        """Give the tensor with another dtype or device; the tensor itself where nothing changes.
 
         Parameters
         ----------
@@ -279,12 +308,13 @@ class _Methods:
             A name is tried as a dtype's, then as a device's. A Tensor gives both.
         dtype, device : optional
             The same by keyword.
-        copy : bool
-            Copy even if nothing changes.
+        copy : bool, optional
+            None: copy where the dtype changes. False: raise CopyError then. True: always copy.
 
         Notes
         -----
-        Casts round once, to nearest even. Overflow gives inf where the dtype has it, else NaN. Float to integer truncates
+        Casts round once, to nearest even. Overflow gives inf where the dtype has it, else NaN.
+        Float to integer truncates
         and saturates, NaN becomes 0. Integer to integer wraps. Complex to real is a BufferError.
         """
         if isinstance(target, Tensor):
@@ -295,28 +325,31 @@ class _Methods:
             try:
                 device = as_device(target)
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{target!r} is no dtype and no device of candle's: {error}") from None
+                raise type(error)(
+                    f"{target!r} is no dtype and no device of candle's: {error}"
+                ) from None
         wanted = self.dtype if dtype is None else as_dtype(dtype)
         if device is not None and as_device(device) != self.device:
             _refuse_device(as_device(device))
         if wanted is self.dtype and not copy:
             return self
-        return _core.materialise(self, wanted.id)
+        return _core.from_dlpack(self, dtype=wanted, copy=copy)
 
-    def to_dtype(self: Tensor, dtype: object) -> Tensor:
+    def to_dtype(self, dtype: object) -> Tensor:
         """HuggingFace candle's name for to(dtype)."""
         return self.to(dtype=as_dtype(dtype))
 
-    def to_device(self: Tensor, device: object) -> Tensor:
+    def to_device(self, device: object) -> Tensor:
         """HuggingFace candle's name for to(device)."""
         return self.to(device=as_device(device))
 
     # Out.
 
-    def jax(self: Tensor, *, copy: bool | None = None) -> Any:
+    def jax(self, *, copy: bool | None = None) -> Any:
         """Give a jax.Array over the same memory.
 
-        jax takes dense memory aligned to 64 bytes, and without x64 no 64-bit dtypes: the former is copied with ``copy=None``,
+        jax takes dense memory aligned to 64 bytes, and without x64 no 64-bit dtypes: the former is
+        copied with ``copy=None``,
         the latter is a BufferError. jax never writes, so that read-only memory is shared.
         """
         from .frameworks.jax import give
@@ -326,38 +359,38 @@ class _Methods:
     # What it is.
 
     @property
-    def flags(self: Tensor) -> Flags:
+    def flags(self) -> Flags:
         """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE."""
         return Flags(self)
 
-    def __repr__(self: Tensor) -> str:
+    def __repr__(self) -> str:
         return tensor_repr(self)
 
-    def _repr_html_(self: Tensor) -> str:
+    def _repr_html_(self) -> str:
         return tensor_html(self)
 
-    def __format__(self: Tensor, spec: str) -> str:
+    def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.ndim == 0 else format(repr(self), spec)
 
-    def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
         return _compare(self, other, True)
 
-    def __ne__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]
+    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
         return _compare(self, other, False)
 
-    def __bool__(self: Tensor) -> bool:
+    def __bool__(self) -> bool:
         return bool(_only(self))
 
-    def __int__(self: Tensor) -> int:
+    def __int__(self) -> int:
         return int(_only(self))
 
-    def __float__(self: Tensor) -> float:
+    def __float__(self) -> float:
         return float(_only(self))
 
-    def __complex__(self: Tensor) -> complex:
+    def __complex__(self) -> complex:
         return complex(_only(self))
 
-    def __index__(self: Tensor) -> int:
+    def __index__(self) -> int:
         if self.dtype.kind not in ("int", "uint"):
             raise TypeError(f"only tensors of integers can be an index, not of {self.dtype}")
         value: int = _only(self).__index__()
@@ -374,6 +407,17 @@ def _refuse_device(device: Device) -> None:
     raise BufferError(f"{device}: this version of candle keeps tensors on {cpu} only")
 
 
+_left = (
+    "__module__",
+    "__qualname__",
+    "__doc__",
+    "__dict__",
+    "__weakref__",
+    "__hash__",
+    "__firstlineno__",
+    "__static_attributes__",
+)
 for _name, _value in vars(_Methods).items():
-    if _name not in ("__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__hash__", "__firstlineno__", "__static_attributes__"):
+    if _name not in _left:
         setattr(Tensor, _name, _value)
+del _Methods, _name, _value

@@ -1,4 +1,4 @@
-"""What is native: the Tensor type, the ways in and out, and the copy engine. The rest of candle is Python on top."""
+"""What is native: the Tensor type, the ways in and out, and the copy engine."""
 
 from . import _core
 

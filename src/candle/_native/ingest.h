@@ -48,5 +48,6 @@ Ref optional_attribute(PyObject* object, PyObject* name) noexcept;
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* ingest_by(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
+PyObject* exchange_floor(PyObject* module, PyObject* x);
 
 }  // namespace candle

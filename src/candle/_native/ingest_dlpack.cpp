@@ -255,6 +255,19 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, 
   return true;
 }
 
+PyObject* exchange_floor(PyObject*, PyObject* x) {
+  const TypeRecord* record = record_of(Py_TYPE(x));
+  if (record == nullptr) return nullptr;
+  if (record->table == nullptr) {
+    PyErr_Format(PyExc_LookupError, "%s has no C exchange table", Py_TYPE(x)->tp_name);
+    return nullptr;
+  }
+  DLManagedTensorVersioned* managed = nullptr;
+  if (record->table->managed_tensor_from_py_object_no_sync(x, &managed) != 0) return nullptr;
+  if (managed->deleter != nullptr) managed->deleter(managed);
+  Py_RETURN_NONE;
+}
+
 PyObject* ingest_capsule(const Ingest& ingest) noexcept { return consume(ingest, nullptr, ingest.x, Announced{}); }
 
 }  // namespace candle

@@ -142,6 +142,9 @@ PyMethodDef module_methods[] = {
     {"asarray", fast<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
     {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError where it does not apply."},
+    {"exchange_floor", exchange_floor, METH_O,
+     "exchange_floor($module, x, /)\n--\n\n"
+     "Takes a managed tensor from the table of x's type and gives it back: what no ingest can beat, for benchmarks."},
     {"register", fast<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
      "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it needs."},
     {"listen", listen, METH_O,

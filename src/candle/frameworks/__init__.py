@@ -1,7 +1,8 @@
-"""What candle knows of each framework, one file each: how to recognise its tensors, take them, and give it memory.
+"""What candle knows of each framework, one file each: recognise, take, give, limits.
 
-This is the only Python that knows a framework by name. A file is loaded when the first object of its framework is met; none of
-them imports a framework that is not there already, except where the caller asks for that framework's tensor.
+This is the only Python that knows a framework by name. A file is loaded when the first object of its
+framework is met; none imports a framework that is not there already, except where the caller asks
+for that framework's tensor.
 """
 
 from __future__ import annotations
@@ -38,8 +39,7 @@ def recognise(cls: type) -> Record | None:
     A subclass that a user wrote counts as its framework's.
     """
     for base in cls.__mro__[:-1]:
-        module = base.__module__
-        name = _FILES.get(module.partition(".")[0]) if isinstance(module, str) else None
+        name = _FILES.get(str(base.__module__).partition(".")[0])
         if name is not None:
             record: Record | None = _file(name).record(cls, base)  # type: ignore[attr-defined]
             if record is not None:
@@ -48,7 +48,7 @@ def recognise(cls: type) -> Record | None:
 
 
 def load_door(name: str) -> tuple[object, object, object]:
-    """Import a framework and return its exchange table, its Demand, and whom to tell of read-only copies."""
+    """Import a framework; its exchange table, its Demand, and who tells of read-only copies."""
     door: tuple[object, object, object] = _file(name).door()  # type: ignore[attr-defined]
     return door
 

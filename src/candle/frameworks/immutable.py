@@ -7,6 +7,6 @@ from .record import Record
 __all__ = ["record"]
 
 
-def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+def record(cls: type, base: type) -> Record | None:
     """Everything of theirs comes in read-only."""
     return Record("plain", read_only=True)

@@ -22,19 +22,25 @@ _DTYPES = (
 )
 _WIDE = ("int64", "uint64", "float64", "complex128")
 
-# jax never writes, so that read-only memory is shared with it.
-_DEMAND = {"dtypes": _DTYPES, "dense": True, "alignment": 64, "negative_strides": False}
-_with_x64 = _core.Demand("jax", **_DEMAND)
-_without_x64 = _core.Demand("jax", narrows=_WIDE, **_DEMAND)
+
+def _demand(narrows: tuple[str, ...]) -> _core.Demand:
+    """Describe what jax takes. It never writes, so that read-only memory is shared with it."""
+    return _core.Demand(
+        "jax", dtypes=_DTYPES, narrows=narrows, dense=True, alignment=64, negative_strides=False
+    )
 
 
-def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+_with_x64 = _demand(())
+_without_x64 = _demand(_WIDE)
+
+
+def record(cls: type, base: type) -> Record | None:
     """Read-only: a jax capsule is a legacy one and cannot say it."""
     return Record("plain", read_only=True)
 
 
 class _Handout:
-    """What jax.dlpack.from_dlpack is given: one legacy capsule over a tensor that meets jax's demand."""
+    """What jax is given: legacy capsules over a tensor that meets its demand."""
 
     __slots__ = ("_tensor",)
 

@@ -1,4 +1,4 @@
-"""numpy: exact ndarrays are read natively; here are its subclasses, scalars, and the dtypes it does not have itself."""
+"""numpy: its subclasses, its scalars, and the dtypes it lacks; exact ndarrays are read natively."""
 
 from __future__ import annotations
 

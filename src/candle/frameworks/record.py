@@ -1,4 +1,4 @@
-"""The answer a framework's file gives about a type. The native core reads it once and keeps what it says."""
+"""What a framework's file answers about a type; the native core reads it once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ class Record:
     Attributes
     ----------
     kind : str
-        ``"plain"``: the protocols are tried in order. ``"numpy"``: exactly ndarray. ``"exchange"``: by the C exchange
+        ``"plain"``: the protocols are tried in order. ``"numpy"``: exactly ndarray.
+        ``"exchange"``: by the C exchange
         table. ``"stand_in"``: by the object that `stand_in` gives in its place.
     read_only : bool
         Objects are immutable, though their capsules do not say so.

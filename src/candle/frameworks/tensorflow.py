@@ -1,4 +1,4 @@
-"""tensorflow: eager tensors are immutable; those of strings end the process when they are exported."""
+"""tensorflow: eager tensors are immutable; exporting one of strings ends the process."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def _stand_in(x: object) -> object:
     return x
 
 
-def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
+def record(cls: type, base: type) -> Record | None:
     """Read-only, after a look at the dtype."""
     return Record("stand_in", read_only=True, stand_in=_stand_in)

@@ -1,4 +1,4 @@
-"""torch: its C exchange table, the guards that table lacks, and the kinds of tensors that are no plain memory."""
+"""torch: its C exchange table, the guards it lacks, and tensors that are no plain memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReadOnlyCopyWarning(UserWarning):
 
 
 def _module() -> Any:
-    """Give torch if that is what `sys.modules` has: another package's import hook can put itself there."""
+    """Give torch, unless another package's import hook has put itself in its place."""
     torch = sys.modules.get("torch")
     return torch if hasattr(getattr(torch, "_C", None), "TensorBase") else None
 
@@ -42,13 +42,19 @@ def _explain(x: Any) -> None:
     """Raise why torch's table refuses a tensor."""
     torch = _module()
     if x.layout is not torch.strided:
-        _refuse(x, "sparse", f"the tensor has the layout {x.layout}, not rows and columns in memory")
+        _refuse(
+            x, "sparse", f"the tensor has the layout {x.layout}, not rows and columns in memory"
+        )
     if x.is_nested:
         _refuse(x, "nested", "the tensor is nested: its parts have shapes of their own")
     if x.is_meta:
         _refuse(x, "no_memory", "the tensor is on torch's meta device and has no memory")
     if x.is_quantized:
-        _refuse(x, "quantised", f"the tensor is quantised ({x.dtype}): its integers mean nothing without their scale")
+        _refuse(
+            x,
+            "quantised",
+            f"the tensor is quantised ({x.dtype}): its integers mean nothing without their scale",
+        )
     if str(x.dtype).startswith("torch.bits"):
         _refuse(x, "bits", f"the elements are {x.dtype}, bits without a meaning")
 
@@ -58,19 +64,23 @@ def _resolve(x: Any) -> object:
 
 
 def _plain(x: Any) -> object:
-    """Give an exact torch.Tensor over the memory of a subclass; refuse wrappers, which have none of their own."""
+    """Give an exact torch.Tensor over a subclass's memory; refuse wrappers, which have none."""
     torch = _module()
     cls = type(x)
     dispatch = getattr(cls, "__torch_dispatch__", None)
     plain = (torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl)
     if dispatch is not None and dispatch not in plain:
-        _refuse(x, "wrapper", f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes")
+        _refuse(
+            x,
+            "wrapper",
+            f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes",
+        )
     with torch._C.DisableTorchFunctionSubclass():
         return x.as_subclass(torch.Tensor)
 
 
-def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
-    """Exact tensors and Parameters by torch's table, with guards; subclasses by an exact tensor in their place."""
+def record(cls: type, base: type) -> Record | None:
+    """Exact tensors and Parameters by torch's table; subclasses by an exact tensor in their place."""
     torch = _module()
     if torch is None or not issubclass(cls, torch.Tensor):
         return None
@@ -90,19 +100,19 @@ def record(cls: type, base: type) -> Record | None:  # noqa: ARG001
     )
 
 
-_warned = False
+_told: list[bool] = []  # not empty once the warning was given
 
 
 def _tell_read_only() -> None:
-    global _warned
-    if _warned:
+    if _told:
         return
-    _warned = True
+    _told.append(True)
     warnings.warn(
-        "the tensor is read-only and torch has no read-only tensors, so that it was copied; torch(copy=False) shares it on your "
-        "word that nothing is written, torch(copy=True) copies without this warning (given once per process)",
+        "the tensor is read-only and torch has no read-only tensors, so that it was copied; "
+        "torch(copy=False) shares it on your word that nothing is written, torch(copy=True) copies "
+        "without this warning (given once per process)",
         ReadOnlyCopyWarning,
-        stacklevel=3,
+        stacklevel=2,
     )
 
 
@@ -111,7 +121,9 @@ def door() -> tuple[object, object, object]:
     import torch
 
     if _module() is None:
-        raise ImportError("the module called torch is not PyTorch: another package has put itself in its place")
+        raise ImportError(
+            "the module called torch is not PyTorch: another package has put itself in its place"
+        )
     table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
     demand = _core.Demand("torch", dtypes=_DTYPES, negative_strides=False, read_only=False)
     return table, demand, _tell_read_only
