@@ -9,7 +9,7 @@ MARKS = {"install": "examples/exchange.py", "test": "pytest"}
 
 
 def sections(text: str) -> list[list[str]]:
-    """The sh blocks of each section; a heading inside a block is a comment, and no heading."""
+    """Return the sh blocks of each section; what looks like a heading in a block is a comment."""
     found: list[list[str]] = [[]]
     fence, block, shell = "", [], False
     for line in text.splitlines():
@@ -29,7 +29,7 @@ def sections(text: str) -> list[list[str]]:
 
 
 def commands(text: str) -> dict[str, str]:
-    """The two commands, from the one section that has them both and nothing else."""
+    """Return the two commands, from the one section that has both of them and no other."""
     set_up = [
         blocks
         for blocks in sections(text)

@@ -38,7 +38,7 @@ REMEDIES: Final = {
     "quantised": "take x.dequantize() or x.int_repr() first",
     "nested": "pad it first: torch.nested.to_padded_tensor(x, 0.0)",
     "wrapper": "unwrap it first, with the library that made it",
-    "python_objects": "make it of numbers first; object arrays often come of ragged lists: pad them",
+    "python_objects": "make it of numbers first; object arrays often come of ragged lists",
     "structured": 'take one field at a time: x["name"]',
     "datetime": 'take its integers first: x.view("int64")',
     "long_double": 'convert it first: x.astype("float64")',

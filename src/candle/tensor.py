@@ -85,7 +85,7 @@ def _compare(a: Tensor, b: object, equal: bool) -> Tensor:
     return _core.asarray(left == right if equal else left != right)
 
 
-class _Methods(Tensor):
+class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
     """The methods, in one place. They are moved to Tensor itself below."""
 
     # Views, sharing memory.
@@ -216,7 +216,8 @@ class _Methods(Tensor):
         seen = _as_view(self, shape)
         if seen is None:
             raise ValueError(
-                f"strides {self.stride} do not allow the shape {shape}; reshape() copies where it must"
+                f"strides {self.stride} do not allow the shape {shape}; "
+                "reshape() copies where it must"
             )
         return seen
 
@@ -248,7 +249,7 @@ class _Methods(Tensor):
         return seen
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None) -> Tensor:
-        """Join the axes from `start_dim` to `end_dim`. Shares where the strides allow, else copies."""
+        """Join axes `start_dim` to `end_dim`: a view where the strides allow, else a copy."""
         if self.ndim == 0:
             return self.reshape((1,), copy=copy)
         first, last = _axis(start_dim, self.ndim), _axis(end_dim, self.ndim)
@@ -281,7 +282,7 @@ class _Methods(Tensor):
     # Copies.
 
     def contiguous(self) -> Tensor:
-        """Give the tensor itself if it lies in row-major order without gaps, else a copy that does."""
+        """Give the tensor itself if it lies in row-major order without gaps, else such a copy."""
         return _core.conform(self, _row_major, None)
 
     def copy(self) -> Tensor:

@@ -78,9 +78,8 @@ def test_packed_elements_towards_numpy_are_unpacked(dtype: str, layout: str) -> 
     t = LAYOUTS[layout](_packed(dtype))
     assert t.tolist() == _values(dtype, layout)
     if t.size:
-        with pytest.raises(candle.CopyError) as caught:
-            t.numpy(copy=False)
-        assert [reason.code for reason in caught.value.plan.reasons] == ["packed"]
+        plan = meeting.refused(t.numpy, copy=False)
+        assert [reason.code for reason in plan.reasons] == ["packed"]
     for out in (t.numpy(), t.numpy(copy=True), np.asarray(t)):
         assert out.dtype == np.dtype(getattr(ml_dtypes, dtype))
         assert out.shape == t.shape

@@ -173,6 +173,19 @@ def make(framework: str, name: str, layout: str) -> Any:
     return LAYOUTS[layout](base)
 
 
+def refused(call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> candle.Plan:
+    """The plan of the CopyError that a call raises.
+
+    Unlike `pytest.raises`, it leaves no reference cycle: collecting those takes long in a process
+    with torch and jax.
+    """
+    try:
+        call(*arguments, **keywords)
+    except candle.CopyError as error:
+        return error.plan
+    raise AssertionError("nothing was refused")
+
+
 # --- any framework's tensor, read by address ---
 
 

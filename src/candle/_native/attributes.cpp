@@ -9,9 +9,13 @@ namespace {
 
 Tensor* cast(PyObject* self) { return reinterpret_cast<Tensor*>(self); }
 
-PyObject* get_shape(PyObject* self, void*) { return extents_tuple(cast(self)->shape(), cast(self)->ndim()); }
+PyObject* get_shape(PyObject* self, void*) {
+  return extents_tuple(cast(self)->shape(), cast(self)->ndim());
+}
 
-PyObject* get_stride(PyObject* self, void*) { return extents_tuple(cast(self)->strides(), cast(self)->ndim()); }
+PyObject* get_stride(PyObject* self, void*) {
+  return extents_tuple(cast(self)->strides(), cast(self)->ndim());
+}
 
 PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(cast(self)->ndim()); }
 
@@ -28,7 +32,9 @@ PyObject* get_device(PyObject* self, void*) {
                                static_cast<int>(device.device_id));
 }
 
-PyObject* get_itemsize(PyObject* self, void*) { return PyLong_FromLong(item_bytes(cast(self)->row().dlpack)); }
+PyObject* get_itemsize(PyObject* self, void*) {
+  return PyLong_FromLong(item_bytes(cast(self)->row().dlpack));
+}
 
 PyObject* get_nbytes(PyObject* self, void*) {
   const Tensor* tensor = cast(self);
@@ -58,24 +64,29 @@ PyCFunction method() {
 
 PyGetSetDef tensor_getset[] = {
     {"shape", get_shape, nullptr, "Extent of each axis, in elements.", nullptr},
-    {"stride", get_stride, nullptr, "Step of each axis, in elements (as DLPack counts, not in bytes).", nullptr},
+    {"stride", get_stride, nullptr,
+     "Step of each axis, in elements (as DLPack counts, not in bytes).", nullptr},
     {"ndim", get_ndim, nullptr, "Number of axes.", nullptr},
     {"rank", get_ndim, nullptr, "Number of axes (HuggingFace candle's name for ndim).", nullptr},
     {"size", get_size, nullptr, "Number of elements, an int.", nullptr},
-    {"nelement", get_size, nullptr, "Number of elements (HuggingFace candle's name for size).", nullptr},
+    {"nelement", get_size, nullptr, "Number of elements (HuggingFace candle's name for size).",
+     nullptr},
     {"dtype", get_dtype, nullptr, "The elements' DType.", nullptr},
     {"device", get_device, nullptr, "The Device the memory is on.", nullptr},
-    {"itemsize", get_itemsize, nullptr, "Bytes of one element; 1 for packed sub-byte elements.", nullptr},
-    {"nbytes", get_nbytes, nullptr, "Bytes the elements take: size times itemsize, less where they are packed.",
+    {"itemsize", get_itemsize, nullptr, "Bytes of one element; 1 for packed sub-byte elements.",
      nullptr},
-    {"readonly", get_readonly, nullptr, "Whether the memory may not be written through this tensor.", nullptr},
+    {"nbytes", get_nbytes, nullptr,
+     "Bytes the elements take: size times itemsize, less where they are packed.", nullptr},
+    {"readonly", get_readonly, nullptr,
+     "Whether the memory may not be written through this tensor.", nullptr},
     {"__array_interface__", get_array_interface, nullptr,
      "The array interface, version 3. AttributeError where the dtype has no typestr.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
 PyMethodDef tensor_methods[] = {
-    {"data_ptr", data_ptr, METH_NOARGS, "data_ptr($self, /)\n--\n\nAddress of the first element, an int."},
+    {"data_ptr", data_ptr, METH_NOARGS,
+     "data_ptr($self, /)\n--\n\nAddress of the first element, an int."},
     {"is_contiguous", is_contiguous, METH_NOARGS,
      "is_contiguous($self, /)\n--\n\n"
      "Whether the elements lie in row-major order without gaps. Axes of extent 1 do not count."},
@@ -84,37 +95,47 @@ PyMethodDef tensor_methods[] = {
      "Whether the elements lie in column-major order without gaps. Axes of extent 1 do not count."},
     {"tolist", to_list, METH_NOARGS,
      "tolist($self, /)\n--\n\n"
-     "The values as (nested) lists of Python numbers; one number for a tensor with no axes. Copies."},
-    {"values", to_list, METH_NOARGS, "values($self, /)\n--\n\nHuggingFace candle's name for tolist()."},
+     "The values as (nested) lists of Python numbers; one number for a tensor with no axes. "
+     "Copies."},
+    {"values", to_list, METH_NOARGS,
+     "values($self, /)\n--\n\nHuggingFace candle's name for tolist()."},
     {"item", item, METH_NOARGS,
-     "item($self, /)\n--\n\nThe value of a tensor of one element, as a Python number. ValueError for other sizes."},
+     "item($self, /)\n--\n\nThe value of a tensor of one element, as a Python number. ValueError "
+     "for other sizes."},
     {"__dlpack__", method<dlpack>(), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule over the memory (Python Array API standard, 2024.12).\n\n"
-     "Versioned if the consumer takes major version 1 or later, else legacy. Shares, except where a capsule cannot\n"
-     "say what the tensor is (negative strides; read-only memory in a legacy capsule): that is copied, or with\n"
+     "Versioned if the consumer takes major version 1 or later, else legacy. Shares, except where "
+     "a capsule cannot\n"
+     "say what the tensor is (negative strides; read-only memory in a legacy capsule): that is "
+     "copied, or with\n"
      "``copy=False`` a BufferError."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's device type and number, a tuple of two ints."},
     {"numpy", method<to_numpy>(), METH_FASTCALL | METH_KEYWORDS,
      "numpy($self, /, *, copy=None)\n--\n\n"
      "An ndarray over the same memory; bfloat16 and the 8-bit floats as ml_dtypes' dtypes.\n\n"
-     "Read-only where the tensor is. ``copy=True`` gives a fresh, writable array; ``copy=False`` raises CopyError\n"
+     "Read-only where the tensor is. ``copy=True`` gives a fresh, writable array; ``copy=False`` "
+     "raises CopyError\n"
      "where the memory cannot be shared (packed sub-byte elements)."},
     {"torch", method<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
      "torch($self, /, *, copy=None)\n--\n\n"
      "A torch.Tensor over the same memory, through torch's own C exchange table.\n\n"
-     "torch has no read-only and no negative strides: such tensors are copied with ``copy=None``. With\n"
-     "``copy=False`` read-only memory is shared, on the caller's word that nothing is written, and negative strides\n"
+     "torch has no read-only and no negative strides: such tensors are copied with ``copy=None``. "
+     "With\n"
+     "``copy=False`` read-only memory is shared, on the caller's word that nothing is written, and "
+     "negative strides\n"
      "raise CopyError."},
     {"to_torch", method<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
      "to_torch($self, /, *, copy=None)\n--\n\nHuggingFace candle's name for torch()."},
     {"__array__", method<array>(), METH_FASTCALL | METH_KEYWORDS,
-     "__array__($self, dtype=None, /, *, copy=None)\n--\n\nWhat numpy asks where it has no other way in: numpy()."},
+     "__array__($self, dtype=None, /, *, copy=None)\n--\n\nWhat numpy asks where it has no other "
+     "way in: numpy()."},
     {"memoryview", to_memoryview, METH_NOARGS,
      "memoryview($self, /)\n--\n\n"
      "The memory as a buffer with format, shape and strides (PEP 3118). Shares.\n\n"
-     "BufferError for dtypes that have no format there: view them as bytes first, ``t.view('uint8')``."},
+     "BufferError for dtypes that have no format there: view them as bytes first, "
+     "``t.view('uint8')``."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -6,7 +6,8 @@ namespace candle {
 
 namespace {
 
-constexpr int64_t gil_free_bytes = 1 << 16;  // below this a copy takes less time than letting go of the GIL and back
+constexpr int64_t gil_free_bytes =
+    1 << 16;  // below this a copy takes less time than letting go of the GIL and back
 
 }  // namespace
 
@@ -14,7 +15,8 @@ void bit_strides(const Source& source, int64_t* strides) noexcept {
   for (int32_t i = 0; i < source.ndim; i++) strides[i] = source.strides[i] * source.unit;
 }
 
-bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape, int64_t nbytes) noexcept {
+bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape,
+              int64_t nbytes) noexcept {
   CopyStatus status;
   {
     const WithoutGil without(nbytes >= gil_free_bytes);
@@ -30,14 +32,17 @@ bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* sha
 
 bool writable(const Tensor* dst) noexcept {
   if (dst->read_only) {
-    PyErr_SetString(PyExc_ValueError, "the tensor is read-only; t.copy() gives one that can be written");
+    PyErr_SetString(PyExc_ValueError,
+                    "the tensor is read-only; t.copy() gives one that can be written");
     return false;
   }
-  const int32_t axis = dst->size == 0 ? -1 : overlapping_axis(dst->ndim(), dst->shape(), dst->strides());
+  const int32_t axis =
+      dst->size == 0 ? -1 : overlapping_axis(dst->ndim(), dst->shape(), dst->strides());
   if (axis >= 0) {
     PyErr_Format(PyExc_ValueError,
-                 "axis %d has stride 0: its %lld elements are one and the same memory; write to t.copy() instead", axis,
-                 static_cast<long long>(dst->shape()[axis]));
+                 "axis %d has stride 0: its %lld elements are one and the same memory; write to "
+                 "t.copy() instead",
+                 axis, static_cast<long long>(dst->shape()[axis]));
     return false;
   }
   return true;
@@ -46,11 +51,13 @@ bool writable(const Tensor* dst) noexcept {
 bool copy_into(Tensor* dst, const Tensor* src) noexcept {
   if (!writable(dst)) return false;
   int64_t from_strides[max_ndim];
-  if (!broadcast_strides(src->ndim(), src->shape(), src->strides(), dst->ndim(), dst->shape(), from_strides)) {
+  if (!broadcast_strides(src->ndim(), src->shape(), src->strides(), dst->ndim(), dst->shape(),
+                         from_strides)) {
     Ref from = Ref::steal(extents_tuple(src->shape(), src->ndim()));
     Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
     if (from && to) {
-      PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(), to.get());
+      PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(),
+                   to.get());
     }
     return false;
   }
@@ -83,12 +90,15 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   bit_strides(source, from_strides);
   bit_strides(source_of(result), to_strides);
   const Side to{result->data, result->row().dlpack, false, padded, to_strides};
-  const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded, from_strides};
-  if (!run_copy(to, from, source.ndim, source.shape, bytes_of(source.size, dtype, padded))) return nullptr;
+  const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
+                  from_strides};
+  if (!run_copy(to, from, source.ndim, result->shape(), bytes_of(source.size, dtype, padded)))
+    return nullptr;
   return owned.release();
 }
 
-PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode, Decision* decision) noexcept {
+PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
+                  Decision* decision) noexcept {
   const Source source = source_of(tensor);
   *decision = decide(source, demand, mode);
   if (decision->action == Action::share) return Py_NewRef(tensor->object());

@@ -1,4 +1,5 @@
-// Copies of and into tensors: the copy engine with Python's errors, and the GIL released for long ones.
+// Copies of and into tensors: the copy engine with Python's errors, and the GIL released for long
+// ones.
 #pragma once
 
 #include "copy.h"
@@ -10,19 +11,22 @@ namespace candle {
 void bit_strides(const Source& source, int64_t* strides) noexcept;
 
 /// Runs the engine; false with an error set. `nbytes` says how long it will take.
-bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape, int64_t nbytes) noexcept;
+bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape,
+              int64_t nbytes) noexcept;
 
 /// Whether a tensor may be written through; false with a ValueError set.
 bool writable(const Tensor* dst) noexcept;
 
-/// Copies `src`, broadcast and cast, into `dst`. False with an error set: ValueError for memory that may not be written.
+/// Copies `src`, broadcast and cast, into `dst`. False with an error set: ValueError for memory
+/// that may not be written.
 bool copy_into(Tensor* dst, const Tensor* src) noexcept;
 
-/// A fresh row-major tensor with the elements of a source, cast to the Demand's dtype. The decision has been recorded.
+/// A fresh row-major tensor with the elements of a source, cast to the Demand's dtype. The decision
+/// has been recorded.
 PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept;
 
-/// The tensor itself if it meets the demand, else a copy that does: the one step of every export. `decision` says which,
-/// and why. nullptr with an error set.
+/// The tensor itself if it meets the demand, else a copy that does: the one step of every export.
+/// `decision` says which, and why. nullptr with an error set.
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode, Decision* decision) noexcept;
 
 }  // namespace candle

@@ -52,7 +52,9 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   const detail::Item& item = detail::items.of[source.dtype];
   const DTypeId result = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
   ReasonSet reasons = source.reasons;
-  const auto note = [&reasons](bool found, Reason reason) { reasons |= ReasonSet{found} << static_cast<int>(reason); };
+  const auto note = [&reasons](bool found, Reason reason) {
+    reasons |= ReasonSet{found} << static_cast<int>(reason);
+  };
 
   note(mode == CopyMode::always, Reason::requested);
   note((demand.dtypes >> result & 1) == 0, Reason::dtype_unknown);
@@ -74,14 +76,16 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
     note(!demand.negative_strides && has_negative(source), Reason::negative_stride);
     if ((demand.c_order || demand.dense) && !odd) {
       const ElementStrides strides(source);
-      note(demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values), Reason::order);
+      note(demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values),
+           Reason::order);
       note(demand.dense && !is_dense(source.ndim, source.shape, strides.values), Reason::not_dense);
     }
   }
 
   if (reasons == 0) return {source.route, Action::share, 0, 0};
   const bool refused = (reasons & fatal_reasons) != 0 || mode == CopyMode::never;
-  return {source.route, refused ? Action::refuse : Action::copy, reasons, bytes_of(source.size, result, false)};
+  return {source.route, refused ? Action::refuse : Action::copy, reasons,
+          bytes_of(source.size, result, false)};
 }
 
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {
@@ -112,7 +116,8 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       break;
     case Reason::odd_stride:
       for (int32_t i = 0; i < source.ndim; i++) {
-        if (source.shape[i] > 1 && source.strides[i] % item_bytes(dtype_table[source.dtype].dlpack) != 0) {
+        if (source.shape[i] > 1 &&
+            source.strides[i] % item_bytes(dtype_table[source.dtype].dlpack) != 0) {
           say("axis %d has a stride of %" PRId64 " bytes, no multiple of the %d bytes of %s", i,
               source.strides[i], item_bytes(dtype_table[source.dtype].dlpack), name);
           break;
@@ -121,19 +126,20 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       break;
     case Reason::negative_stride: {
       const int32_t axis = negative_axis(source.ndim, source.shape, source.strides);
-      say("axis %d has stride %" PRId64 ", and %s takes no negative strides", axis, source.strides[axis],
-          consumer);
+      say("axis %d has stride %" PRId64 ", and %s takes no negative strides", axis,
+          source.strides[axis], consumer);
       break;
     }
     case Reason::read_only:
       say("the memory is read-only, and %s would be free to write to it", consumer);
       break;
     case Reason::not_dense:
-      say("the elements have gaps between them or overlap, and %s takes only dense memory", consumer);
+      say("the elements have gaps between them or overlap, and %s takes only dense memory",
+          consumer);
       break;
     case Reason::alignment:
-      say("the address 0x%" PRIxPTR " is not a multiple of %u, as %s needs it", address, demand.alignment,
-          consumer);
+      say("the address 0x%" PRIxPTR " is not a multiple of %u, as %s needs it", address,
+          demand.alignment, consumer);
       break;
     case Reason::conj_bit:
       say("the tensor is a conjugate view: its memory holds the conjugates of its values");
@@ -153,7 +159,8 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("%s would make %s smaller", consumer, wanted);
       break;
     case Reason::device:
-      say("the memory is on DLPack device type %d, number %d; this version of candle moves host memory only",
+      say("the memory is on DLPack device type %d, number %d; this version of candle moves host "
+          "memory only",
           static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id));
       break;
     case Reason::requires_grad:

@@ -1,6 +1,7 @@
 // The one decision on every move: share, copy or refuse, and why. No Python here.
 //
-// A Source says what memory is like, a Demand what a consumer takes. Ingest, export and `explain` all act on the Decision.
+// A Source says what memory is like, a Demand what a consumer takes. Ingest, export and `explain`
+// all act on the Decision.
 #pragma once
 
 #include <cstddef>
@@ -58,9 +59,9 @@ enum class Reason : uint8_t {
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",  "dtype",     "order",     "byte_order", "misaligned", "odd_stride", "negative_stride",
-    "read_only",  "not_dense", "alignment", "conj_bit",   "neg_bit",    "packed",
-    "dtype_unknown", "would_narrow", "device", "requires_grad", "no_cast",
+    "requested",       "dtype",         "order",        "byte_order", "misaligned",    "odd_stride",
+    "negative_stride", "read_only",     "not_dense",    "alignment",  "conj_bit",      "neg_bit",
+    "packed",          "dtype_unknown", "would_narrow", "device",     "requires_grad", "no_cast",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -91,17 +92,17 @@ struct Source {
 /// What a consumer takes.
 struct Demand {
   const char* consumer = "candle";
-  DTypeSet dtypes = ~DTypeSet{0};      // those it can express
-  DTypeSet narrows = 0;                // those it would silently make smaller
-  DTypeId cast_to = unknown_dtype;     // asked for by the caller
-  uint32_t alignment = 1;              // bytes the first element's address has to be a multiple of
-  bool c_order = false;                // row-major without gaps, asked for by the caller
-  bool dense = false;                  // no gaps and no overlap
+  DTypeSet dtypes = ~DTypeSet{0};   // those it can express
+  DTypeSet narrows = 0;             // those it would silently make smaller
+  DTypeId cast_to = unknown_dtype;  // asked for by the caller
+  uint32_t alignment = 1;           // bytes the first element's address has to be a multiple of
+  bool c_order = false;             // row-major without gaps, asked for by the caller
+  bool dense = false;               // no gaps and no overlap
   bool negative_strides = true;
-  bool read_only = true;               // it knows read-only memory, or never writes
-  bool packed = true;                  // it takes sub-byte elements packed
-  bool padded = true;                  // it takes them a byte each
-  bool host_only = true;               // device memory is refused
+  bool read_only = true;  // it knows read-only memory, or never writes
+  bool packed = true;     // it takes sub-byte elements packed
+  bool padded = true;     // it takes them a byte each
+  bool host_only = true;  // device memory is refused
 };
 
 struct Decision {
@@ -119,7 +120,8 @@ namespace detail {
 /// What a move has to know of a dtype, worked out once.
 struct Item {
   int32_t bits;
-  uintptr_t misalignment;  // bits of an address that have to be 0: its size's, a complex number's component's
+  uintptr_t misalignment;  // bits of an address that have to be 0: its size's, a complex number's
+                           // component's
   int64_t between;         // bits of a byte stride that have to be 0
 };
 
@@ -133,7 +135,8 @@ constexpr ItemTable make_item_table() {
     const DTypeRow& row = dtype_table[i];
     const int bytes = item_bytes(row.dlpack);
     table.of[i] = {row.dlpack.bits * row.dlpack.lanes,
-                   static_cast<uintptr_t>(row.kind == Kind::complex_number ? bytes / 2 : bytes) - 1, bytes - 1};
+                   static_cast<uintptr_t>(row.kind == Kind::complex_number ? bytes / 2 : bytes) - 1,
+                   bytes - 1};
   }
   return table;
 }
@@ -142,8 +145,8 @@ inline constexpr ItemTable items = make_item_table();
 
 }  // namespace detail
 
-/// Whether `decide` shares a source with a consumer that takes everything and asks for nothing. False means: ask `decide`.
-/// This is the common case of every ingest, told by a few comparisons.
+/// Whether `decide` shares a source with a consumer that takes everything and asks for nothing.
+/// False means: ask `decide`. This is the common case of every ingest, told by a few comparisons.
 inline bool plainly_shares(const Source& source) noexcept {
   const detail::Item& item = detail::items.of[source.dtype];
   int64_t between = 0;
@@ -151,7 +154,8 @@ inline bool plainly_shares(const Source& source) noexcept {
     for (int32_t i = 0; i < source.ndim; i++) between |= source.strides[i];
   }
   return (between & item.between) == 0 && source.reasons == 0 && !source.swapped &&
-         source.device.device_type == kDLCPU && (reinterpret_cast<uintptr_t>(source.data) & item.misalignment) == 0;
+         source.device.device_type == kDLCPU &&
+         (reinterpret_cast<uintptr_t>(source.data) & item.misalignment) == 0;
 }
 
 /// The measured fact behind a reason, in words.

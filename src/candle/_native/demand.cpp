@@ -33,15 +33,17 @@ bool parse_names(PyObject* names, DTypeSet* set) {
 }
 
 PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"consumer", "dtypes",           "narrows",   "alignment", "dense",
-                                   "c_order",  "negative_strides", "read_only", "packed",    nullptr};
+  static const char* keywords[] = {"consumer", "dtypes",  "narrows",          "alignment",
+                                   "dense",    "c_order", "negative_strides", "read_only",
+                                   "packed",   nullptr};
   PyObject* consumer;
   PyObject* dtypes = Py_None;
   PyObject* narrows = Py_None;
   unsigned int alignment = 1;
   int dense = 0, c_order = 0, negative_strides = 1, read_only = 1, packed = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIppppp:Demand", const_cast<char**>(keywords), &consumer, &dtypes,
-                                   &narrows, &alignment, &dense, &c_order, &negative_strides, &read_only, &packed)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIppppp:Demand", const_cast<char**>(keywords),
+                                   &consumer, &dtypes, &narrows, &alignment, &dense, &c_order,
+                                   &negative_strides, &read_only, &packed)) {
     return nullptr;
   }
   if (!std::has_single_bit(alignment)) {
@@ -50,7 +52,8 @@ PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
   Demand demand;
   demand.consumer = PyUnicode_AsUTF8(consumer);
-  if (demand.consumer == nullptr || !parse_names(dtypes, &demand.dtypes) || !parse_names(narrows, &demand.narrows)) {
+  if (demand.consumer == nullptr || !parse_names(dtypes, &demand.dtypes) ||
+      !parse_names(narrows, &demand.narrows)) {
     return nullptr;
   }
   demand.alignment = alignment;
@@ -76,9 +79,11 @@ void demand_dealloc(PyObject* self) {
 PyType_Slot demand_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(demand_new)},
     {Py_tp_dealloc, reinterpret_cast<void*>(demand_dealloc)},
-    {Py_tp_doc, const_cast<char*>("Demand(consumer, *, dtypes=None, narrows=None, alignment=1, dense=False, c_order=False, "
-                                  "negative_strides=True, read_only=True, packed=True)\n--\n\n"
-                                  "What a consumer takes; `conform` makes a tensor so.")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "Demand(consumer, *, dtypes=None, narrows=None, alignment=1, dense=False, c_order=False, "
+         "negative_strides=True, read_only=True, packed=True)\n--\n\n"
+         "What a consumer takes; `conform` makes a tensor so.")},
     {0, nullptr},
 };
 
@@ -93,13 +98,15 @@ PyType_Spec demand_spec = {
 }  // namespace
 
 const Demand* demand_of(PyObject* object) noexcept {
-  if (Py_IS_TYPE(object, state.demand_type)) return &reinterpret_cast<DemandObject*>(object)->demand;
+  if (Py_IS_TYPE(object, state.demand_type))
+    return &reinterpret_cast<DemandObject*>(object)->demand;
   PyErr_Format(PyExc_TypeError, "%s is no Demand", Py_TYPE(object)->tp_name);
   return nullptr;
 }
 
 int init_demand_type(PyObject* module) noexcept {
-  state.demand_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &demand_spec, nullptr));
+  state.demand_type =
+      reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &demand_spec, nullptr));
   if (state.demand_type == nullptr) return -1;
   return PyModule_AddObjectRef(module, "Demand", reinterpret_cast<PyObject*>(state.demand_type));
 }

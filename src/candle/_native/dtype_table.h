@@ -1,4 +1,5 @@
-// Every element type candle knows: one row a type, the only place where names, DLPack codes and formats meet.
+// Every element type candle knows: one row a type, the only place where names, DLPack codes and
+// formats meet.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -131,7 +132,8 @@ inline constexpr DTypeId id_float32 = dtype_named("float32");
 inline constexpr DTypeId id_complex64 = dtype_named("complex64");
 inline constexpr DTypeId id_complex128 = dtype_named("complex128");
 
-/// Bits one element takes in memory. A sub-byte element takes a whole byte where `padded`, and is packed else.
+/// Bits one element takes in memory. A sub-byte element takes a whole byte where `padded`, and is
+/// packed else.
 inline constexpr int item_bits(DLDataType d, bool padded = false) {
   const int bits = d.bits * d.lanes;
   return padded && bits < 8 ? 8 : bits;
@@ -144,6 +146,7 @@ static_assert(sizeof(DLTensor) == 48 && sizeof(DLManagedTensor) == 64);
 static_assert(sizeof(DLManagedTensorVersioned) == 80);
 static_assert(sizeof(DLPackExchangeAPIHeader) == 16 && sizeof(DLPackExchangeAPI) == 56);
 static_assert(dtype_id({kDLFloat4_e2m1fn, 4, 2}) == dtype_named("float4_e2m1fn_x2"));
-static_assert(dtype_id({kDLFloat, 8, 1}) == unknown_dtype && dtype_id({kDLInt, 6, 1}) == unknown_dtype);
+static_assert(dtype_id({kDLFloat, 8, 1}) == unknown_dtype &&
+              dtype_id({kDLInt, 6, 1}) == unknown_dtype);
 
 }  // namespace candle

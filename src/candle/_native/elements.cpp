@@ -27,7 +27,8 @@ PyObject* number_of(const Scalar& scalar) {
 bool readable(const Tensor* tensor) {
   if (tensor->row().kind == Kind::pair) {
     PyErr_Format(PyExc_BufferError,
-                 "an element of %s is a pair of numbers and has no Python value; t.view('uint8') shows the bytes",
+                 "an element of %s is a pair of numbers and has no Python value; t.view('uint8') "
+                 "shows the bytes",
                  tensor->row().name);
     return false;
   }
@@ -59,7 +60,8 @@ bool fill_with(Tensor* dst, const Scalar& scalar, PyObject* value) {
   bit_strides(source_of(dst), strides);
   const Side to{dst->data, dst->row().dlpack, false, dst->padded, strides};
   const Side from{element, dst->row().dlpack, false, dst->padded, still};
-  return run_copy(to, from, dst->ndim(), dst->shape(), bytes_of(dst->size, dst->dtype, dst->padded));
+  return run_copy(to, from, dst->ndim(), dst->shape(),
+                  bytes_of(dst->size, dst->dtype, dst->padded));
 }
 
 }  // namespace
@@ -121,11 +123,13 @@ bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept {
   return inside;
 }
 
-bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar, PyObject* value) noexcept {
+bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar,
+           PyObject* value) noexcept {
   if (!fits(scalar, dtype, value)) return false;
   const DTypeRow& row = dtype_table[dtype];
   if (row.kind == Kind::pair) {
-    PyErr_Format(PyExc_BufferError, "%s cannot be made of numbers; make bytes and view them: t.view('%s')", row.name,
+    PyErr_Format(PyExc_BufferError,
+                 "%s cannot be made of numbers; make bytes and view them: t.view('%s')", row.name,
                  row.name);
     return false;
   }
@@ -159,11 +163,13 @@ PyObject* to_list(PyObject* self, PyObject*) {
 PyObject* item(PyObject* self, PyObject*) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   if (tensor->size != 1) {
-    PyErr_Format(PyExc_ValueError, "item() is for tensors of one element; this one has %lld: use tolist()",
+    PyErr_Format(PyExc_ValueError,
+                 "item() is for tensors of one element; this one has %lld: use tolist()",
                  static_cast<long long>(tensor->size));
     return nullptr;
   }
-  return readable(tensor) ? number_of(load_scalar(tensor->data, 0, tensor->row().dlpack, false)) : nullptr;
+  return readable(tensor) ? number_of(load_scalar(tensor->data, 0, tensor->row().dlpack, false))
+                          : nullptr;
 }
 
 bool assign(Tensor* dst, PyObject* value) noexcept {

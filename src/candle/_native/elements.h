@@ -6,16 +6,17 @@
 
 namespace candle {
 
-/// A Python bool, int, float or complex as a Scalar. `is_number` is false, and no error set, for anything else; the result is
-/// false with an error set for an int that no dtype holds.
+/// A Python bool, int, float or complex as a Scalar. `is_number` is false, and no error set, for
+/// anything else; the result is false with an error set for an int that no dtype holds.
 bool scalar_of(PyObject* value, Scalar* scalar, bool* is_number) noexcept;
 
-/// Whether a Python number fits a dtype unchanged in range (floats always do; integers only into integer ranges).
-/// False with a ValueError set.
+/// Whether a Python number fits a dtype unchanged in range (floats always do; integers only into
+/// integer ranges). False with a ValueError set.
 bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept;
 
 /// Writes one element `bit` bits after `data`; false with an error set.
-bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar, PyObject* value) noexcept;
+bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar,
+           PyObject* value) noexcept;
 
 /// The dtype a Python number gets when nobody asks for another.
 DTypeId default_dtype(const Scalar& scalar) noexcept;
@@ -23,7 +24,8 @@ DTypeId default_dtype(const Scalar& scalar) noexcept;
 PyObject* to_list(PyObject* self, PyObject*);
 PyObject* item(PyObject* self, PyObject*);
 
-/// `dst[...] = value`: a number, or anything that can be ingested and broadcast. False with an error set.
+/// `dst[...] = value`: a number, or anything that can be ingested and broadcast. False with an
+/// error set.
 bool assign(Tensor* dst, PyObject* value) noexcept;
 
 }  // namespace candle

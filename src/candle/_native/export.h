@@ -9,8 +9,8 @@ namespace candle {
 
 struct Tensor;
 
-/// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets what a capsule can say.
-/// nullptr with a MemoryError set.
+/// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets
+/// what a capsule can say. nullptr with a MemoryError set.
 DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags) noexcept;
 
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

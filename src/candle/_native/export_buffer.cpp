@@ -1,5 +1,5 @@
-// memoryview(): the buffer protocol, on an object of its own. On the Tensor type itself torch.asarray would take it before
-// DLPack and misread the bytes.
+// memoryview(): the buffer protocol, on an object of its own. On the Tensor type itself
+// torch.asarray would take it before DLPack and misread the bytes.
 #include <cstdlib>
 
 #include "export.h"
@@ -18,16 +18,19 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const int32_t ndim = tensor->ndim();
   view->obj = nullptr;
   if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE && tensor->read_only) {
-    PyErr_SetString(PyExc_BufferError, "the tensor is read-only; t.copy() gives one that can be written");
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is read-only; t.copy() gives one that can be written");
     return -1;
   }
   const bool compact = is_c_contiguous(ndim, tensor->shape(), tensor->strides());
   if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !compact) {
-    PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous; t.contiguous() gives one that is");
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is not contiguous; t.contiguous() gives one that is");
     return -1;
   }
   if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !compact) {
-    PyErr_SetString(PyExc_BufferError, "the tensor is not in row-major order; t.contiguous() gives one that is");
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is not in row-major order; t.contiguous() gives one that is");
     return -1;
   }
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS &&
@@ -36,7 +39,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return -1;
   }
   const int bytes = item_bytes(tensor->row().dlpack);
-  auto* extents = static_cast<Py_ssize_t*>(std::malloc((2 * static_cast<size_t>(ndim) + 1) * sizeof(Py_ssize_t)));
+  auto* extents = static_cast<Py_ssize_t*>(
+      std::malloc((2 * static_cast<size_t>(ndim) + 1) * sizeof(Py_ssize_t)));
   if (extents == nullptr) {
     PyErr_NoMemory();
     return -1;
@@ -52,7 +56,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->itemsize = bytes;
   view->readonly = tensor->read_only;
   view->ndim = ndim;
-  view->format = (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(tensor->row().format) : nullptr;
+  view->format =
+      (flags & PyBUF_FORMAT) == PyBUF_FORMAT ? const_cast<char*>(tensor->row().format) : nullptr;
   view->shape = (flags & PyBUF_ND) == PyBUF_ND ? extents : nullptr;
   view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? extents + ndim : nullptr;
   view->suboffsets = nullptr;
@@ -89,8 +94,10 @@ PyType_Spec buffer_spec = {
 PyObject* to_memoryview(PyObject* self, PyObject*) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   if (tensor->row().format == nullptr) {
-    PyErr_Format(PyExc_BufferError,
-                 "the buffer protocol has no format for %s; t.view('uint8').memoryview() gives its bytes", tensor->row().name);
+    PyErr_Format(
+        PyExc_BufferError,
+        "the buffer protocol has no format for %s; t.view('uint8').memoryview() gives its bytes",
+        tensor->row().name);
     return nullptr;
   }
   auto* buffer = PyObject_New(BufferObject, state.buffer_type);
@@ -101,7 +108,8 @@ PyObject* to_memoryview(PyObject* self, PyObject*) {
 }
 
 int init_buffer_type(PyObject* module) noexcept {
-  state.buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &buffer_spec, nullptr));
+  state.buffer_type =
+      reinterpret_cast<PyTypeObject*>(PyType_FromModuleAndSpec(module, &buffer_spec, nullptr));
   return state.buffer_type == nullptr ? -1 : 0;
 }
 

@@ -102,14 +102,16 @@ bool parse_stream(PyObject* value) {
   const long stream = PyLong_AsLong(value);
   if (stream == -1 && PyErr_Occurred()) return false;
   if (stream == -1) return true;
-  PyErr_Format(PyExc_ValueError, "stream=%ld: memory on the CPU has no streams; pass None or -1", stream);
+  PyErr_Format(PyExc_ValueError, "stream=%ld: memory on the CPU has no streams; pass None or -1",
+               stream);
   return false;
 }
 
 bool parse_max_version(PyObject* value, bool* versioned) {
   if (value == Py_None) return true;
   long version[2];
-  if (!parse_pair(value, "max_version is None or a tuple of ints (major, minor)", version)) return false;
+  if (!parse_pair(value, "max_version is None or a tuple of ints (major, minor)", version))
+    return false;
   *versioned = version[0] >= DLPACK_MAJOR_VERSION;
   return true;
 }
@@ -117,15 +119,18 @@ bool parse_max_version(PyObject* value, bool* versioned) {
 bool parse_dl_device(PyObject* value, DLDevice* device) {
   if (value == Py_None) return true;
   long wanted[2];
-  if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted)) return false;
+  if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted))
+    return false;
   if (wanted[0] == kDLCPU && wanted[1] == 0 && host_memory(*device)) {
     *device = {kDLCPU, 0};
     return true;
   }
-  if (wanted[0] == static_cast<long>(device->device_type) && wanted[1] == device->device_id) return true;
-  PyErr_Format(PyExc_BufferError,
-               "dl_device=%R: the memory is on device (%d, %d), and this version of candle does not move it", value,
-               static_cast<int>(device->device_type), static_cast<int>(device->device_id));
+  if (wanted[0] == static_cast<long>(device->device_type) && wanted[1] == device->device_id)
+    return true;
+  PyErr_Format(
+      PyExc_BufferError,
+      "dl_device=%R: the memory is on device (%d, %d), and this version of candle does not move it",
+      value, static_cast<int>(device->device_type), static_cast<int>(device->device_id));
   return false;
 }
 
@@ -157,7 +162,8 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* aske
   return true;
 }
 
-/// What a capsule can say: no negative strides, and in a legacy one nothing of read-only or padded elements.
+/// What a capsule can say: no negative strides, and in a legacy one nothing of read-only or padded
+/// elements.
 constexpr Demand capsule_demand(bool versioned) {
   Demand demand;
   demand.consumer = versioned ? "a consumer of DLPack" : "a consumer of legacy DLPack capsules";
@@ -205,7 +211,8 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
 PyObject* dlpack_device(PyObject* self, PyObject*) {
   const DLDevice device = reinterpret_cast<Tensor*>(self)->device;
   if (device.device_type == kDLCPU && device.device_id == 0) return Py_NewRef(state.cpu_device);
-  return Py_BuildValue("(ii)", static_cast<int>(device.device_type), static_cast<int>(device.device_id));
+  return Py_BuildValue("(ii)", static_cast<int>(device.device_type),
+                       static_cast<int>(device.device_id));
 }
 
 PyObject* legacy_capsule(PyObject*, PyObject* object) {
@@ -218,7 +225,8 @@ PyObject* legacy_capsule(PyObject*, PyObject* object) {
   demand.read_only = true;
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
-  return meant ? capsule_of(export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get()))) : nullptr;
+  return meant ? capsule_of(export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get())))
+               : nullptr;
 }
 
 }  // namespace candle

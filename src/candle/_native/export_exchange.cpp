@@ -46,7 +46,8 @@ int from_py_object(void* object, DLManagedTensorVersioned** out) {
 /// Steals the managed tensor: on failure its deleter has run.
 int to_py_object(DLManagedTensorVersioned* managed, void** out) {
   if (managed->version.major != DLPACK_MAJOR_VERSION) {
-    PyErr_Format(PyExc_BufferError, "a managed tensor of DLPack version %u.%u, and candle reads version %d",
+    PyErr_Format(PyExc_BufferError,
+                 "a managed tensor of DLPack version %u.%u, and candle reads version %d",
                  managed->version.major, managed->version.minor, DLPACK_MAJOR_VERSION);
     if (managed->deleter != nullptr) managed->deleter(managed);
     return -1;
@@ -155,7 +156,8 @@ int current_work_stream(DLDeviceType device, int32_t, void** out) {
     *out = nullptr;
     return 0;
   }
-  PyErr_SetString(PyExc_BufferError, "this version of candle knows no streams: it moves host memory only");
+  PyErr_SetString(PyExc_BufferError,
+                  "this version of candle knows no streams: it moves host memory only");
   return -1;
 }
 
@@ -174,7 +176,8 @@ const DLPackExchangeAPI exchange_table = {
 struct Door {
   const DLPackExchangeAPI* table = nullptr;
   Demand demand;
-  PyObject* on_read_only_copy = nullptr;  // told when memory was copied only because the framework has no read-only
+  PyObject* on_read_only_copy =
+      nullptr;  // told when memory was copied only because the framework has no read-only
 };
 Door torch_door;
 
@@ -187,7 +190,8 @@ bool load(Door* door, const char* name) {
   if (takes == nullptr) return false;
   const DLPackExchangeAPI* table = table_in(capsule);
   if (table == nullptr || table->managed_tensor_to_py_object_no_sync == nullptr) {
-    PyErr_Format(PyExc_BufferError, "the installed %s has no C exchange table of DLPack %d", name, DLPACK_MAJOR_VERSION);
+    PyErr_Format(PyExc_BufferError, "the installed %s has no C exchange table of DLPack %d", name,
+                 DLPACK_MAJOR_VERSION);
     return false;
   }
   // The Demand's words stay alive with the answer, which is kept for good.
@@ -200,7 +204,8 @@ bool load(Door* door, const char* name) {
 }
 
 /// `copy=`, the only keyword of the named doors.
-bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names, CopyMode* mode) {
+bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                CopyMode* mode) {
   if (nargs != 0) {
     PyErr_Format(PyExc_TypeError, "%s() takes keyword arguments only", function);
     return false;
@@ -221,7 +226,8 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   if (door.table == nullptr && !load(&door, "torch")) return nullptr;
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Demand demand = door.demand;
-  if (mode == CopyMode::never) demand.read_only = true;  // the caller's word that nothing is written
+  if (mode == CopyMode::never)
+    demand.read_only = true;  // the caller's word that nothing is written
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, mode, &decision));
   if (!meant) return nullptr;
@@ -230,11 +236,12 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     if (!told) return nullptr;  // warnings as errors
   }
   const bool copied = decision.action == Action::copy;
-  DLManagedTensorVersioned* managed =
-      export_versioned(reinterpret_cast<Tensor*>(meant.get()), copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
+  DLManagedTensorVersioned* managed = export_versioned(reinterpret_cast<Tensor*>(meant.get()),
+                                                       copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   if (managed == nullptr) return nullptr;
   void* out = nullptr;
-  // Whether torch has taken the struct when it fails is not told: leaking it is safe, freeing it is not.
+  // Whether torch has taken the struct when it fails is not told: leaking it is safe, freeing it is
+  // not.
   if (door.table->managed_tensor_to_py_object_no_sync(managed, &out) != 0) {
     blame_producer("torch");
     return nullptr;
@@ -243,10 +250,11 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 }
 
 int init_exchange_table() noexcept {
-  const Ref capsule = Ref::steal(
-      PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table), "dlpack_exchange_api", nullptr));
+  const Ref capsule = Ref::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table),
+                                               "dlpack_exchange_api", nullptr));
   if (!capsule) return -1;
-  return PyObject_SetAttr(reinterpret_cast<PyObject*>(state.tensor_type), state.names.c_exchange_api, capsule.get());
+  return PyObject_SetAttr(reinterpret_cast<PyObject*>(state.tensor_type),
+                          state.names.c_exchange_api, capsule.get());
 }
 
 }  // namespace candle

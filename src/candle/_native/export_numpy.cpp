@@ -9,7 +9,8 @@ namespace candle {
 
 namespace {
 
-/// numpy's dtype for each of candle's, filled when first needed; other packages' types come from frameworks/numpy.py.
+/// numpy's dtype for each of candle's, filled when first needed; other packages' types come from
+/// frameworks/numpy.py.
 PyObject* known_descr[dtype_count];
 
 constexpr int numpy_number(DTypeId dtype) {
@@ -52,8 +53,9 @@ PyArray_Descr* descr_of(DTypeId dtype) {
   PyObject*& known = known_descr[dtype];
   if (known == nullptr) {
     const int number = numpy_number(dtype);
-    known = number == NPY_NOTYPE ? PyObject_CallFunction(state.hooks.numpy_out, "i", static_cast<int>(dtype))
-                                 : reinterpret_cast<PyObject*>(PyArray_DescrFromType(number));
+    known = number == NPY_NOTYPE
+                ? PyObject_CallFunction(state.hooks.numpy_out, "i", static_cast<int>(dtype))
+                : reinterpret_cast<PyObject*>(PyArray_DescrFromType(number));
   }
   return reinterpret_cast<PyArray_Descr*>(known);
 }
@@ -92,7 +94,8 @@ PyObject* to_array(Tensor* tensor, CopyMode mode) {
   return meant ? view_as_array(reinterpret_cast<Tensor*>(meant.get())) : nullptr;
 }
 
-bool parse_copy_keyword(const char* function, PyObject* const* values, PyObject* names, CopyMode* mode) {
+bool parse_copy_keyword(const char* function, PyObject* const* values, PyObject* names,
+                        CopyMode* mode) {
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
     if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
     if (!parse_copy(values[i], mode)) return false;
@@ -114,7 +117,8 @@ PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 
 PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (nargs > 1) {
-    PyErr_Format(PyExc_TypeError, "__array__() takes at most one positional argument (%zd given)", nargs);
+    PyErr_Format(PyExc_TypeError, "__array__() takes at most one positional argument (%zd given)",
+                 nargs);
     return nullptr;
   }
   PyObject* dtype = nargs == 1 ? args[0] : Py_None;
@@ -146,7 +150,9 @@ PyObject* get_array_interface(PyObject* self, void*) {
   const DTypeRow& row = tensor->row();
   if (row.typestr == nullptr || !host_memory(tensor->device)) {
     // AttributeError, so that numpy goes on to __array__.
-    PyErr_Format(PyExc_AttributeError, "the array interface has no %s; t.numpy() gives it as an ml_dtypes array", row.name);
+    PyErr_Format(PyExc_AttributeError,
+                 "the array interface has no %s; t.numpy() gives it as an ml_dtypes array",
+                 row.name);
     return nullptr;
   }
   const int32_t ndim = tensor->ndim();
@@ -161,8 +167,9 @@ PyObject* get_array_interface(PyObject* self, void*) {
   char typestr[8];
   const char order = bytes == 1 ? '|' : (std::endian::native == std::endian::little ? '<' : '>');
   PyOS_snprintf(typestr, sizeof typestr, "%c%s", order, row.typestr);
-  return Py_BuildValue("{sOsOsss(OO)si}", "shape", shape.get(), "strides", strides.get(), "typestr", typestr, "data",
-                       address.get(), tensor->read_only ? Py_True : Py_False, "version", 3);
+  return Py_BuildValue("{sOsOsss(OO)si}", "shape", shape.get(), "strides", strides.get(), "typestr",
+                       typestr, "data", address.get(), tensor->read_only ? Py_True : Py_False,
+                       "version", 3);
 }
 
 }  // namespace candle

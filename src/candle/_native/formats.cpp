@@ -12,7 +12,8 @@ namespace {
 constexpr bool little = std::endian::native == std::endian::little;
 
 DTypeId number_type(uint8_t code, long bytes) {
-  return bytes < 1 || bytes > 16 ? unknown_dtype : dtype_id({code, static_cast<uint8_t>(8 * bytes), 1});
+  return bytes < 1 || bytes > 16 ? unknown_dtype
+                                 : dtype_id({code, static_cast<uint8_t>(8 * bytes), 1});
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ struct Builder {
   const Tensor* tensor;
   int64_t shape[max_ndim];
   int64_t strides[max_ndim];
-  int32_t ndim = 0;     // of the view so far
-  int32_t axis = 0;     // of the tensor, the next to be taken
-  int64_t offset = 0;   // elements
+  int32_t ndim = 0;    // of the view so far
+  int32_t axis = 0;    // of the tensor, the next to be taken
+  int64_t offset = 0;  // elements
   bool too_many = false;
 
   void append(int64_t extent, int64_t stride) {
@@ -54,7 +54,8 @@ struct Builder {
   bool take_slice(PyObject* slice) {
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(slice, &start, &stop, &step) < 0) return false;
-    const Py_ssize_t count = PySlice_AdjustIndices(static_cast<Py_ssize_t>(tensor->shape()[axis]), &start, &stop, step);
+    const Py_ssize_t count =
+        PySlice_AdjustIndices(static_cast<Py_ssize_t>(tensor->shape()[axis]), &start, &stop, step);
     const int64_t stride = tensor->strides()[axis++];
     if (count > 0) offset += start * stride;
     append(count, count > 1 ? stride * step : stride);
@@ -66,8 +67,8 @@ struct Builder {
     const int64_t extent = tensor->shape()[axis];
     const int64_t at = index < 0 ? index + extent : index;
     if (at < 0 || at >= extent) {
-      PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for axis %d of extent %lld", index, axis,
-                   static_cast<long long>(extent));
+      PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for axis %d of extent %lld", index,
+                   axis, static_cast<long long>(extent));
       return false;
     }
     offset += at * tensor->strides()[axis++];
@@ -77,7 +78,8 @@ struct Builder {
 
 bool refuse_index(PyObject* item) {
   PyErr_Format(PyExc_TypeError,
-               "a tensor is indexed by ints, slices, None and ..., not by %s; for masks and index arrays take "
+               "a tensor is indexed by ints, slices, None and ..., not by %s; for masks and index "
+               "arrays take "
                "t.numpy()[...] or t.torch()[...]",
                Py_TYPE(item)->tp_name);
   return false;
@@ -98,7 +100,8 @@ bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
     return false;
   }
   if (taken > ndim) {
-    PyErr_Format(PyExc_IndexError, "%zd indices are too many for a tensor with %d axes", taken, ndim);
+    PyErr_Format(PyExc_IndexError, "%zd indices are too many for a tensor with %d axes", taken,
+                 ndim);
     return false;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
@@ -109,7 +112,8 @@ bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
       for (Py_ssize_t kept = taken; kept < ndim; kept++) builder->keep();
     } else if (PySlice_Check(item)) {
       if (!builder->take_slice(item)) return false;
-    } else if (PyBool_Check(item) || !PyIndex_Check(item) || (as_tensor(item) != nullptr && as_tensor(item)->ndim() != 0)) {
+    } else if (PyBool_Check(item) || !PyIndex_Check(item) ||
+               (as_tensor(item) != nullptr && as_tensor(item)->ndim() != 0)) {
       return refuse_index(item);
     } else if (!builder->take_index(item)) {
       return false;
@@ -128,7 +132,8 @@ bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
 PyObject* item_at(PyObject* self, Py_ssize_t index) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   if (tensor->ndim() == 0) {
-    PyErr_SetString(PyExc_IndexError, "a tensor with no axes takes no index but () and ...; item() gives its value");
+    PyErr_SetString(PyExc_IndexError,
+                    "a tensor with no axes takes no index but () and ...; item() gives its value");
     return nullptr;
   }
   return drop_first_axis(tensor, index);

@@ -17,19 +17,23 @@ PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
 }
 
 bool is_python_value(PyObject* x) {
-  return PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) || PyComplex_CheckExact(x);
+  return PyLong_CheckExact(x) || PyFloat_CheckExact(x) || PyBool_Check(x) ||
+         PyComplex_CheckExact(x);
 }
 
 PyObject* refuse_type(PyObject* x, bool dlpack_only) {
   if (dlpack_only) {
     PyErr_Format(PyExc_TypeError,
-                 "from_dlpack takes an object with __dlpack__ or a DLPack capsule, and %s is neither; candle.asarray() "
+                 "from_dlpack takes an object with __dlpack__ or a DLPack capsule, and %s is "
+                 "neither; candle.asarray() "
                  "takes anything",
                  Py_TYPE(x)->tp_name);
   } else {
     PyErr_Format(PyExc_TypeError,
-                 "candle does not know how to take the elements of %s: it has none of __dlpack__, __array_interface__, "
-                 "__array_struct__, the buffer protocol and __array__, and is no number and no sequence of numbers or "
+                 "candle does not know how to take the elements of %s: it has none of __dlpack__, "
+                 "__array_interface__, "
+                 "__array_struct__, the buffer protocol and __array__, and is no number and no "
+                 "sequence of numbers or "
                  "tensors",
                  Py_TYPE(x)->tp_name);
   }
@@ -40,7 +44,8 @@ PyObject* refuse_type(PyObject* x, bool dlpack_only) {
 bool refuse_cuda_interface(const Ingest& ingest) {
   Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
   if (!interface) return PyErr_Occurred() != nullptr;
-  refuse_by(Route::array_interface, "device", "the memory is on a CUDA device; this version of candle moves host memory only",
+  refuse_by(Route::array_interface, "device",
+            "the memory is on a CUDA device; this version of candle moves host memory only",
             ingest.producer());
   return true;
 }
@@ -90,7 +95,8 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 
 PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner) noexcept {
   const Request& request = ingest.request;
-  if (request.is_plain() && plainly_shares(source)) return share(ingest.type, source, std::move(owner));
+  if (request.is_plain() && plainly_shares(source))
+    return share(ingest.type, source, std::move(owner));
   Demand asked;
   const bool plain = request.dtype == unknown_dtype && !request.c_order;
   if (!plain) {
@@ -137,11 +143,12 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
   static const Request plain;
   if (nargs == 1 && names == nullptr) return climb({state.tensor_type, args[0], plain}, true);
   if (nargs != 1) {
-    PyErr_Format(PyExc_TypeError, "from_dlpack() takes exactly one positional argument (%zd given)", nargs);
+    PyErr_Format(PyExc_TypeError, "from_dlpack() takes exactly one positional argument (%zd given)",
+                 nargs);
     return nullptr;
   }
-  PyObject* const accepted[] = {state.names.device, state.names.copy, state.names.dtype, state.names.order,
-                                state.names.stream};
+  PyObject* const accepted[] = {state.names.device, state.names.copy, state.names.dtype,
+                                state.names.order, state.names.stream};
   PyObject* values[] = {Py_None, Py_None, Py_None, Py_None, Py_None};
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
     const int at = keyword_index("from_dlpack", PyTuple_GET_ITEM(names, i), accepted, 5);
@@ -162,7 +169,8 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
   }
   if (values[4] != Py_None && !PyCapsule_CheckExact(args[0])) {
     PyErr_SetString(PyExc_ValueError,
-                    "stream= goes with a raw capsule only; objects with __dlpack__ are asked for the right order");
+                    "stream= goes with a raw capsule only; objects with __dlpack__ are asked for "
+                    "the right order");
     return nullptr;
   }
   return climb({state.tensor_type, args[0], request}, true);
@@ -170,7 +178,8 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
 
 PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   if (nargs != 1) {
-    PyErr_Format(PyExc_TypeError, "asarray() takes exactly one positional argument (%zd given)", nargs);
+    PyErr_Format(PyExc_TypeError, "asarray() takes exactly one positional argument (%zd given)",
+                 nargs);
     return nullptr;
   }
   PyObject* const accepted[] = {state.names.dtype, state.names.device, state.names.copy};
@@ -181,7 +190,8 @@ PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     values[at] = args[nargs + i];
   }
   Request request;
-  if (!parse_dtype(values[0], &request.dtype) || !parse_host_device(values[1]) || !parse_copy(values[2], &request.copy)) {
+  if (!parse_dtype(values[0], &request.dtype) || !parse_host_device(values[1]) ||
+      !parse_copy(values[2], &request.copy)) {
     return nullptr;
   }
   return ingest_anything(state.tensor_type, args[0], request);
@@ -227,7 +237,8 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     return nullptr;
   }
   if (!applies && !PyErr_Occurred()) {
-    PyErr_Format(PyExc_LookupError, "the route %s does not apply to %s", name, Py_TYPE(args[1])->tp_name);
+    PyErr_Format(PyExc_LookupError, "the route %s does not apply to %s", name,
+                 Py_TYPE(args[1])->tp_name);
   }
   return result;
 }

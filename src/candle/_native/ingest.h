@@ -23,9 +23,11 @@ PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner)
 /// Anything: rule 1 of docs/design.md. nullptr with an error set.
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;
 
-// The routes. Each answers whether it applies to the object; if so `result` is the Tensor, or nullptr with an error set.
+// The routes. Each answers whether it applies to the object; if so `result` is the Tensor, or
+// nullptr with an error set.
 bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept;
-bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, PyObject** result) noexcept;
+bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
+                   PyObject** result) noexcept;
 bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
@@ -37,7 +39,8 @@ bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
 /// A raw DLPack capsule of either name.
 PyObject* ingest_capsule(const Ingest& ingest) noexcept;
 
-/// A typestr or PEP 3118 format of one element, its byte order told apart. `unknown_dtype` where there is none.
+/// A typestr or PEP 3118 format of one element, its byte order told apart. `unknown_dtype` where
+/// there is none.
 DTypeId parse_typestr(const char* typestr, bool* swapped) noexcept;
 DTypeId parse_format(const char* format, Py_ssize_t itemsize, bool* swapped) noexcept;
 

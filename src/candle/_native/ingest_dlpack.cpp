@@ -29,7 +29,8 @@ bool impossible(const char* producer, const Fact& wrong) {
 bool right_version(const DLPackVersion& version, const char* producer) {
   if (version.major == DLPACK_MAJOR_VERSION) return true;
   PyErr_Format(PyExc_BufferError,
-               "%s exports DLPack version %u.%u, and candle reads version %d; ask it for an older one with max_version",
+               "%s exports DLPack version %u.%u, and candle reads version %d; ask it for an older "
+               "one with max_version",
                producer, version.major, version.minor, DLPACK_MAJOR_VERSION);
   return false;
 }
@@ -43,8 +44,9 @@ bool ask_device(const Ingest& ingest, Announced* announced) {
     return false;
   }
   if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
-    PyErr_Format(PyExc_BufferError, "%s.__dlpack_device__() gives %R, not a tuple of type and number", ingest.producer(),
-                 answer.get());
+    PyErr_Format(PyExc_BufferError,
+                 "%s.__dlpack_device__() gives %R, not a tuple of type and number",
+                 ingest.producer(), answer.get());
     return false;
   }
   const long type = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0));
@@ -60,7 +62,8 @@ bool ask_device(const Ingest& ingest, Announced* announced) {
 
 Ref ask_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
   if (!legacy) {
-    Ref capsule = Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
+    Ref capsule =
+        Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
     if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) {
       if (!capsule) blame_producer(ingest.producer());
       return capsule;
@@ -74,22 +77,27 @@ Ref ask_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
 
 bool contradicts(const Announced& announced, DLDevice device, const char* producer) {
   if (!announced.known || host_memory(announced.device) == host_memory(device)) return false;
-  PyErr_Format(PyExc_BufferError,
-               "%s announces DLPack device type %d and exports memory of type %d; candle trusts neither", producer,
-               static_cast<int>(announced.device.device_type), static_cast<int>(device.device_type));
+  PyErr_Format(
+      PyExc_BufferError,
+      "%s announces DLPack device type %d and exports memory of type %d; candle trusts neither",
+      producer, static_cast<int>(announced.device.device_type),
+      static_cast<int>(device.device_type));
   return true;
 }
 
-/// Renames a capsule: from here on the managed tensor is ours. Its destructor is taken off too, in case it ignores the name.
+/// Renames a capsule: from here on the managed tensor is ours. Its destructor is taken off too, in
+/// case it ignores the name.
 bool take(PyObject* capsule, const char* used) {
   return PyCapsule_SetName(capsule, used) == 0 && PyCapsule_SetDestructor(capsule, nullptr) == 0;
 }
 
 /// Consumes a capsule. Everything that can be wrong with it is found before it is taken.
-PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* capsule, const Announced& announced) {
+PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* capsule,
+                  const Announced& announced) {
   const char* producer = ingest.producer();
   if (!PyCapsule_CheckExact(capsule)) {
-    PyErr_Format(PyExc_BufferError, "%s.__dlpack__() gives %s, not a capsule", producer, Py_TYPE(capsule)->tp_name);
+    PyErr_Format(PyExc_BufferError, "%s.__dlpack__() gives %s, not a capsule", producer,
+                 Py_TYPE(capsule)->tp_name);
     return nullptr;
   }
   const char* name = PyCapsule_GetName(capsule);
@@ -97,7 +105,8 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   if (!versioned && (name == nullptr || std::strcmp(name, legacy_name) != 0)) {
     const bool used = name != nullptr && std::strncmp(name, "used_", 5) == 0;
     PyErr_Format(PyExc_BufferError,
-                 used ? "the capsule \"%s\" was consumed before; a capsule can be used once, so call __dlpack__() again"
+                 used ? "the capsule \"%s\" was consumed before; a capsule can be used once, so "
+                        "call __dlpack__() again"
                       : "a capsule named \"%s\" is no DLPack capsule",
                  name == nullptr ? "" : name);
     return nullptr;
@@ -122,7 +131,8 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     if (!ask_guards(*record, ingest.x, &source)) return nullptr;
   }
   if (!take(capsule, versioned ? used_versioned_name : used_legacy_name)) return nullptr;
-  StorageRef owner = StorageRef::steal(versioned ? Storage::of_versioned(modern) : Storage::of_legacy(old));
+  StorageRef owner =
+      StorageRef::steal(versioned ? Storage::of_versioned(modern) : Storage::of_legacy(old));
   if (!owner) return PyErr_NoMemory();
   return finish(ingest, source, std::move(owner));
 }
@@ -130,7 +140,8 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
 /// Why a table refuses an object: in the words of the framework's own file if it has some.
 PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
   if (!PyErr_Occurred()) {
-    PyErr_Format(PyExc_BufferError, "the C exchange table of %s fails and gives no reason", ingest.producer());
+    PyErr_Format(PyExc_BufferError, "the C exchange table of %s fails and gives no reason",
+                 ingest.producer());
     return nullptr;
   }
   if (record.explain != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
@@ -139,7 +150,8 @@ PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
     const Ref kept[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
     const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, ingest.x));
     if (PyErr_Occurred()) return nullptr;
-    PyErr_Restore(Ref::borrow(type).release(), Ref::borrow(value).release(), Ref::borrow(traceback).release());
+    PyErr_Restore(Ref::borrow(type).release(), Ref::borrow(value).release(),
+                  Ref::borrow(traceback).release());
   }
   blame_producer(ingest.producer());
   return nullptr;
@@ -158,8 +170,8 @@ PyObject* resolve_bits(const Ingest& ingest, const TypeRecord& record, const Sou
   const Ref resolved = Ref::steal(PyObject_CallOneArg(record.resolve, ingest.x));
   if (!resolved) return nullptr;
   if (Py_TYPE(resolved.get()) != Py_TYPE(ingest.x)) {
-    PyErr_Format(PyExc_BufferError, "resolving the conj and neg bits of %s gives %s", ingest.producer(),
-                 Py_TYPE(resolved.get())->tp_name);
+    PyErr_Format(PyExc_BufferError, "resolving the conj and neg bits of %s gives %s",
+                 ingest.producer(), Py_TYPE(resolved.get())->tp_name);
     return nullptr;
   }
   Request rest = ingest.request;
@@ -171,8 +183,8 @@ PyObject* resolve_bits(const Ingest& ingest, const TypeRecord& record, const Sou
 
 constexpr ReasonSet view_bits = bit(Reason::conj_bit) | bit(Reason::neg_bit);
 
-PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described, uint64_t flags,
-                          StorageRef&& owner) {
+PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described,
+                          uint64_t flags, StorageRef&& owner) {
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;
@@ -216,7 +228,8 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
     return true;
   }
   if (managed == nullptr) {
-    PyErr_Format(PyExc_BufferError, "the C exchange table of %s gives no tensor", ingest.producer());
+    PyErr_Format(PyExc_BufferError, "the C exchange table of %s gives no tensor",
+                 ingest.producer());
     return true;
   }
   StorageRef owner = StorageRef::steal(Storage::of_versioned(managed));
@@ -230,7 +243,8 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
   return true;
 }
 
-bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy, PyObject** result) noexcept {
+bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
+                   PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
   const Ref method = optional_attribute(ingest.x, state.names.dlpack);
@@ -268,6 +282,8 @@ PyObject* exchange_floor(PyObject*, PyObject* x) {
   Py_RETURN_NONE;
 }
 
-PyObject* ingest_capsule(const Ingest& ingest) noexcept { return consume(ingest, nullptr, ingest.x, Announced{}); }
+PyObject* ingest_capsule(const Ingest& ingest) noexcept {
+  return consume(ingest, nullptr, ingest.x, Announced{});
+}
 
 }  // namespace candle

@@ -1,4 +1,5 @@
-// The routes of plain memory: __array_struct__, __array_interface__, the buffer protocol, and __array__.
+// The routes of plain memory: __array_struct__, __array_interface__, the buffer protocol, and
+// __array__.
 #include <cstring>
 #include <new>
 
@@ -28,17 +29,20 @@ constexpr int writeable_flag = 0x400;
 constexpr int has_descr_flag = 0x800;
 
 bool bad_interface(const Ingest& ingest, const char* what) {
-  PyErr_Format(PyExc_BufferError, "the array interface of %s is wrong: %s", ingest.producer(), what);
+  PyErr_Format(PyExc_BufferError, "the array interface of %s is wrong: %s", ingest.producer(),
+               what);
   return false;
 }
 
 void no_such_dtype(const Ingest& ingest, const char* said) {
   PyErr_Format(PyExc_BufferError,
-               "candle has no dtype for the elements of %s, which it calls \"%s\"; convert them to numbers first",
+               "candle has no dtype for the elements of %s, which it calls \"%s\"; convert them to "
+               "numbers first",
                ingest.producer(), said);
 }
 
-void share_or_fail(const Ingest& ingest, const Source& source, Storage* storage, PyObject** result) {
+void share_or_fail(const Ingest& ingest, const Source& source, Storage* storage,
+                   PyObject** result) {
   StorageRef owner = StorageRef::steal(storage);
   if (owner) {
     *result = finish(ingest, source, std::move(owner));
@@ -50,7 +54,8 @@ void share_or_fail(const Ingest& ingest, const Source& source, Storage* storage,
 /// Checks what every byte-counted layout has to hold. False with an error set.
 bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
   if (source->ndim < 0 || source->ndim > max_ndim) {
-    PyErr_Format(PyExc_BufferError, "%s has %d axes; candle holds 0 to %d", ingest.producer(), source->ndim, max_ndim);
+    PyErr_Format(PyExc_BufferError, "%s has %d axes; candle holds 0 to %d", ingest.producer(),
+                 source->ndim, max_ndim);
     return false;
   }
   source->size = count_elements(source->ndim, source->shape);
@@ -90,7 +95,8 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
       return bad_interface(ingest, "data is not a tuple of address and read-only flag");
     }
     static_assert(sizeof(void*) == sizeof(unsigned long long));
-    source->data = reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data, 0)));
+    source->data =
+        reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data, 0)));
     if (PyErr_Occurred()) {
       PyErr_Clear();
       return bad_interface(ingest, "the address does not fit a pointer");
@@ -98,12 +104,14 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
     const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
     if (read_only < 0) return false;
     source->read_only |= read_only != 0;
-    PyObject* both = PyTuple_Pack(2, ingest.x, interface);  // the dict need not keep the memory alive, nor the object
+    PyObject* both = PyTuple_Pack(
+        2, ingest.x, interface);  // the dict need not keep the memory alive, nor the object
     if (both == nullptr) return false;
     *owner = StorageRef::steal(Storage::of_object(both));
   } else {
     auto* view = new (std::nothrow) Py_buffer;
-    if (view == nullptr || PyObject_GetBuffer(data == nullptr ? ingest.x : data, view, PyBUF_SIMPLE) != 0) {
+    if (view == nullptr ||
+        PyObject_GetBuffer(data == nullptr ? ingest.x : data, view, PyBUF_SIMPLE) != 0) {
       delete view;
       if (!PyErr_Occurred()) PyErr_NoMemory();
       blame_producer(ingest.producer());
@@ -128,8 +136,9 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
       for (int32_t i = 0; i < source->ndim; i++) compact[i] *= item;
       strides = compact;
     }
-    if (source->size != 0 && (!element_span(source->ndim, source->shape, strides, &span) || offset < 0 ||
-                              span.low < -offset || span.high > available - offset - item)) {
+    if (source->size != 0 &&
+        (!element_span(source->ndim, source->shape, strides, &span) || offset < 0 ||
+         span.low < -offset || span.high > available - offset - item)) {
       return bad_interface(ingest, "shape, strides and offset reach outside the buffer");
     }
     source->data += offset;
@@ -138,16 +147,19 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
   return static_cast<bool>(*owner);
 }
 
-bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, int64_t* shape, int64_t* strides) {
+bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, int64_t* shape,
+                     int64_t* strides) {
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
   if (entry(interface, "mask") != nullptr) {
-    refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry", ingest.producer());
+    refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry",
+              ingest.producer());
     return false;
   }
   PyObject* typestr = entry(interface, "typestr");
   Py_ssize_t length = 0;
-  const char* text =
-      typestr != nullptr && PyUnicode_Check(typestr) ? PyUnicode_AsUTF8AndSize(typestr, &length) : nullptr;
+  const char* text = typestr != nullptr && PyUnicode_Check(typestr)
+                         ? PyUnicode_AsUTF8AndSize(typestr, &length)
+                         : nullptr;
   if (text == nullptr || std::strlen(text) != static_cast<size_t>(length)) {
     PyErr_Clear();
     return bad_interface(ingest, "it has no typestr");
@@ -158,7 +170,8 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
     return false;
   }
   PyObject* extents = entry(interface, "shape");
-  if (extents == nullptr || !PyTuple_Check(extents)) return bad_interface(ingest, "its shape is not a tuple");
+  if (extents == nullptr || !PyTuple_Check(extents))
+    return bad_interface(ingest, "its shape is not a tuple");
   source->ndim = parse_extents(extents, shape, "shape");
   if (source->ndim < 0) {
     blame_producer(ingest.producer());
@@ -189,15 +202,18 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
     if (PyErr_Occurred()) blame_producer(ingest.producer());
     return PyErr_Occurred() != nullptr;
   }
-  const bool unnamed = PyCapsule_CheckExact(capsule.get()) && PyCapsule_GetName(capsule.get()) == nullptr;
+  const bool unnamed =
+      PyCapsule_CheckExact(capsule.get()) && PyCapsule_GetName(capsule.get()) == nullptr;
   const auto* interface =
-      unnamed ? static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr)) : nullptr;
+      unnamed ? static_cast<const ArrayStruct*>(PyCapsule_GetPointer(capsule.get(), nullptr))
+              : nullptr;
   if (interface == nullptr || interface->two != 2) {
     PyErr_Clear();
     bad_interface(ingest, "__array_struct__ is no capsule of an array struct");
     return true;
   }
-  const char typestr[] = {(interface->flags & not_swapped_flag) != 0 ? '=' : '<', interface->typekind, 0};
+  const char typestr[] = {(interface->flags & not_swapped_flag) != 0 ? '=' : '<',
+                          interface->typekind, 0};
   char with_size[24];
   PyOS_snprintf(with_size, sizeof with_size, "%s%d", typestr, interface->itemsize);
   Source source;
@@ -273,7 +289,8 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
     return true;
   }
   if (view->suboffsets != nullptr) {
-    PyErr_Format(PyExc_BufferError, "%s lies in memory as pointers to rows; copy it into one block first",
+    PyErr_Format(PyExc_BufferError,
+                 "%s lies in memory as pointers to rows; copy it into one block first",
                  ingest.producer());
     return true;
   }

@@ -11,7 +11,8 @@ namespace {
 
 /// numpy's own types by their number; bool is 0.
 constexpr DTypeId integer(size_t bytes, bool is_signed) {
-  return dtype_id({static_cast<uint8_t>(is_signed ? kDLInt : kDLUInt), static_cast<uint8_t>(8 * bytes), 1});
+  return dtype_id(
+      {static_cast<uint8_t>(is_signed ? kDLInt : kDLUInt), static_cast<uint8_t>(8 * bytes), 1});
 }
 
 constexpr DTypeId builtin_dtype(int number) {
@@ -65,8 +66,9 @@ constexpr BuiltinTable make_builtin_table() {
 
 constexpr BuiltinTable builtin = make_builtin_table();
 
-/// Types of other packages (ml_dtypes), learnt when first met. Guarded by the GIL; on free-threaded builds by numpy_in's own call
-/// being repeatable: an entry is only ever added, and its type is set last.
+/// Types of other packages (ml_dtypes), learnt when first met. Guarded by the GIL; on free-threaded
+/// builds by numpy_in's own call being repeatable: an entry is only ever added, and its type is set
+/// last.
 struct Learnt {
   std::atomic<PyTypeObject*> type;
   DTypeId dtype;
@@ -75,7 +77,8 @@ Learnt learnt[dtype_count];
 
 /// Asks frameworks/numpy.py, which refuses with the remedy what candle cannot hold.
 DTypeId learn(PyArray_Descr* descr) {
-  const Ref answer = Ref::steal(PyObject_CallOneArg(state.hooks.numpy_in, reinterpret_cast<PyObject*>(descr)));
+  const Ref answer =
+      Ref::steal(PyObject_CallOneArg(state.hooks.numpy_in, reinterpret_cast<PyObject*>(descr)));
   if (!answer) return unknown_dtype;
   const long id = PyLong_AsLong(answer.get());
   if (id < 0 || id >= dtype_count) {
@@ -95,7 +98,8 @@ DTypeId learn(PyArray_Descr* descr) {
 /// unknown_dtype with an error set where candle has none.
 DTypeId dtype_of(PyArray_Descr* descr) {
   const int number = descr->type_num;
-  if (number >= 0 && number <= NPY_HALF && builtin.of[number] != unknown_dtype) return builtin.of[number];
+  if (number >= 0 && number <= NPY_HALF && builtin.of[number] != unknown_dtype)
+    return builtin.of[number];
   for (const Learnt& entry : learnt) {
     if (entry.type.load(std::memory_order_acquire) == descr->typeobj) return entry.dtype;
   }

@@ -1,4 +1,5 @@
-// Numbers, nested sequences of numbers, and sequences of tensors: the routes that have no memory to share.
+// Numbers, nested sequences of numbers, and sequences of tensors: the routes that have no memory to
+// share.
 #include <algorithm>
 
 #include "copying.h"
@@ -13,7 +14,9 @@ namespace {
 
 bool is_sequence(PyObject* x) {
   if (PyList_Check(x) || PyTuple_Check(x) || PyRange_Check(x)) return true;
-  if (PyUnicode_Check(x) || PyBytes_Check(x) || PyByteArray_Check(x) || PyDict_Check(x) || PyType_Check(x)) return false;
+  if (PyUnicode_Check(x) || PyBytes_Check(x) || PyByteArray_Check(x) || PyDict_Check(x) ||
+      PyType_Check(x))
+    return false;
   return PySequence_Check(x) && !PyObject_CheckBuffer(x);
 }
 
@@ -39,7 +42,8 @@ int rank_of(Scalar::Kind kind) {
 }
 constexpr DTypeId dtype_of_rank[] = {id_bool, id_int64, id_float32, id_complex64};
 
-/// A nested sequence while it is looked through: its extents, and whether its leaves are Python numbers only.
+/// A nested sequence while it is looked through: its extents, and whether its leaves are Python
+/// numbers only.
 struct Survey {
   int64_t shape[max_ndim];
   int32_t depth = -1;  // of the leaves; -1 until the first one is met
@@ -68,9 +72,11 @@ struct Survey {
     if (!is_sequence(x)) return leaf(x, at);
     const TypeRecord* record = record_of(Py_TYPE(x));
     if (record == nullptr) return false;
-    if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x)) return leaf(x, at);
+    if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x))
+      return leaf(x, at);
     if (at == max_ndim) {
-      PyErr_Format(PyExc_ValueError, "sequences are nested more than %d deep, or one contains itself", max_ndim);
+      PyErr_Format(PyExc_ValueError,
+                   "sequences are nested more than %d deep, or one contains itself", max_ndim);
       return false;
     }
     const Ref items = Ref::steal(PySequence_Fast(x, "not a sequence"));
@@ -91,7 +97,8 @@ struct Survey {
 
   static bool speaks_protocol(PyObject* x) {
     if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PyRange_Check(x)) return false;
-    for (PyObject* name : {state.names.dlpack, state.names.array_interface, state.names.array_struct, state.names.array}) {
+    for (PyObject* name : {state.names.dlpack, state.names.array_interface,
+                           state.names.array_struct, state.names.array}) {
       if (optional_attribute(x, name)) return true;
       PyErr_Clear();
     }
@@ -100,7 +107,8 @@ struct Survey {
 
   static bool ragged() {
     PyErr_SetString(PyExc_ValueError,
-                    "the sequences are ragged: items at the same depth have different lengths or kinds; pad them, or make "
+                    "the sequences are ragged: items at the same depth have different lengths or "
+                    "kinds; pad them, or make "
                     "one tensor of each");
     return false;
   }
@@ -132,7 +140,8 @@ struct Filler {
         PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
         return false;
       }
-      const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+      const Ref item =
+          Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
       if (!fill(item.get(), at + 1)) return false;
     }
     return true;
@@ -144,7 +153,8 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
   if (dtype == unknown_dtype) {
     dtype = survey.rank < 0 ? id_float32 : dtype_of_rank[survey.rank];
     if (dtype == id_int64 && survey.too_large != nullptr) {
-      PyErr_Format(PyExc_ValueError, "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
+      PyErr_Format(PyExc_ValueError,
+                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
                    survey.too_large);
       return nullptr;
     }
@@ -156,7 +166,8 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
   return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
 }
 
-/// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the sequence's.
+/// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the
+/// sequence's.
 struct Stacker {
   const Ingest& ingest;
   const Survey& survey;
@@ -172,7 +183,8 @@ struct Stacker {
           PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
           return false;
         }
-        const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
+        const Ref item =
+            Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
         if (!place(item.get(), at + 1)) return false;
       }
       return true;
@@ -190,12 +202,14 @@ struct Stacker {
         leaf->ndim() == whole->ndim() - depth &&
         std::equal(leaf->shape(), leaf->shape() + leaf->ndim(), whole->shape() + depth);
     if (!same_shape) {
-      PyErr_SetString(PyExc_ValueError, "the tensors of a sequence have different shapes; pad them, or take candle.cat");
+      PyErr_SetString(
+          PyExc_ValueError,
+          "the tensors of a sequence have different shapes; pad them, or take candle.cat");
       return false;
     }
     if (ingest.request.dtype == unknown_dtype && leaf->dtype != whole->dtype) {
-      PyErr_Format(PyExc_TypeError, "the tensors of a sequence are %s and %s; name one with dtype=", whole->row().name,
-                   leaf->row().name);
+      PyErr_Format(PyExc_TypeError, "the tensors of a sequence are %s and %s; name one with dtype=",
+                   whole->row().name, leaf->row().name);
       return false;
     }
     Tensor* part = new_view(whole, leaf->ndim());
@@ -210,13 +224,15 @@ struct Stacker {
   bool start(const Tensor* leaf) {
     const int32_t ndim = survey.depth + leaf->ndim();
     if (ndim > max_ndim) {
-      PyErr_Format(PyExc_ValueError, "the result would have %d axes; a tensor has at most %d", ndim, max_ndim);
+      PyErr_Format(PyExc_ValueError, "the result would have %d axes; a tensor has at most %d", ndim,
+                   max_ndim);
       return false;
     }
     int64_t shape[max_ndim];
     std::copy_n(survey.shape, survey.depth, shape);
     std::copy_n(leaf->shape(), leaf->ndim(), shape + survey.depth);
-    const DTypeId dtype = ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
+    const DTypeId dtype =
+        ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
     Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
     if (whole == nullptr) return false;
     result = Ref::steal(whole->object());
@@ -226,9 +242,10 @@ struct Stacker {
 
 bool forbids_copy(const Ingest& ingest) {
   if (ingest.request.copy != CopyMode::never) return false;
-  PyErr_Format(PyExc_ValueError,
-               "the elements of %s lie in no block of memory that could be shared; leave copy=False out",
-               ingest.producer());
+  PyErr_Format(
+      PyExc_ValueError,
+      "the elements of %s lie in no block of memory that could be shared; leave copy=False out",
+      ingest.producer());
   return true;
 }
 
@@ -245,7 +262,8 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   if (dtype == unknown_dtype) {
     dtype = default_dtype(scalar);
     if (scalar.kind == Scalar::Kind::unsigned_int) {
-      PyErr_Format(PyExc_ValueError, "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"", ingest.x);
+      PyErr_Format(PyExc_ValueError,
+                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"", ingest.x);
       return true;
     }
   }

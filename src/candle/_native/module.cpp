@@ -18,8 +18,9 @@ PyObject* dtype_rows(PyObject*, PyObject*) {
   Ref rows = Ref::steal(PyTuple_New(dtype_count));
   for (int i = 0; rows && i < dtype_count; i++) {
     const DTypeRow& row = dtype_table[i];
-    PyObject* entry = Py_BuildValue("(zziiiszz)", row.name, row.short_name, row.dlpack.code, row.dlpack.bits,
-                                    row.dlpack.lanes, kind_names[static_cast<int>(row.kind)], row.typestr, row.format);
+    PyObject* entry = Py_BuildValue(
+        "(zziiiszz)", row.name, row.short_name, row.dlpack.code, row.dlpack.bits, row.dlpack.lanes,
+        kind_names[static_cast<int>(row.kind)], row.typestr, row.format);
     if (entry == nullptr) return nullptr;
     PyTuple_SET_ITEM(rows.get(), i, entry);
   }
@@ -47,7 +48,8 @@ PyObject* empty(PyObject*, PyObject* args) {
   const int32_t ndim = parse_shape(extents, shape);
   DTypeId dtype;
   if (ndim < 0 || !dtype_argument(id, &dtype)) return nullptr;
-  if (dtype == unknown_dtype || alignment < 1 || !std::has_single_bit(static_cast<size_t>(alignment))) {
+  if (dtype == unknown_dtype || alignment < 1 ||
+      !std::has_single_bit(static_cast<size_t>(alignment))) {
     PyErr_Format(PyExc_ValueError, "align is a power of two, not %zd", alignment);
     return nullptr;
   }
@@ -78,7 +80,8 @@ PyObject* py_fill(PyObject*, PyObject* args) {
   Tensor* dst = tensor_argument(to);
   if (dst == nullptr) return nullptr;
   if (!PyLong_Check(value) && !PyFloat_Check(value) && !PyComplex_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "a tensor is filled with a number, not with %s", Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError, "a tensor is filled with a number, not with %s",
+                 Py_TYPE(value)->tp_name);
     return nullptr;
   }
   if (!assign(dst, value)) return nullptr;
@@ -108,9 +111,10 @@ PyObject* py_conform(PyObject*, PyObject* args) {
 }
 
 PyObject* py_live(PyObject*, PyObject*) {
-  return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()), "storages",
-                       static_cast<long long>(live.storages.get()), "bytes", static_cast<long long>(live.bytes.get()),
-                       "exports", static_cast<long long>(live.exports.get()));
+  return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()),
+                       "storages", static_cast<long long>(live.storages.get()), "bytes",
+                       static_cast<long long>(live.bytes.get()), "exports",
+                       static_cast<long long>(live.exports.get()));
 }
 
 template <auto function>
@@ -119,12 +123,14 @@ PyCFunction fast() {
 }
 
 constexpr char from_dlpack_doc[] =
-    "from_dlpack($module, x, /, *, device=None, copy=None, dtype=None, order=None, stream=None)\n--\n\n"
+    "from_dlpack($module, x, /, *, device=None, copy=None, dtype=None, order=None, "
+    "stream=None)\n--\n\n"
     "A Tensor over a DLPack producer's memory (Python Array API standard, 2024.12).\n\n"
     "Parameters\n----------\n"
     "x\n    An object with ``__dlpack__``, or a raw capsule, which is consumed.\n"
     "device\n    Wanted device. Only the CPU for now.\n"
-    "copy\n    None: share if possible, else copy. False: share or raise. True: always a fresh copy.\n"
+    "copy\n    None: share if possible, else copy. False: share or raise. True: always a fresh "
+    "copy.\n"
     "dtype\n    Wanted dtype; other elements are cast, which copies.\n"
     "order\n    \"C\": row-major without gaps; other layouts are copied.\n"
     "stream\n    Goes with a raw capsule only.\n\n"
@@ -136,52 +142,70 @@ constexpr char asarray_doc[] =
     "asarray($module, data, /, *, dtype=None, device=None, copy=None)\n--\n\n"
     "A Tensor of anything: see Tensor. Shares memory where it can.";
 
-PyMethodDef from_dlpack_method = {"from_dlpack", fast<from_dlpack>(), METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc};
+PyMethodDef from_dlpack_method = {"from_dlpack", fast<from_dlpack>(), METH_FASTCALL | METH_KEYWORDS,
+                                  from_dlpack_doc};
 
 PyMethodDef module_methods[] = {
     {"asarray", fast<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
     {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
-     "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError where it does not apply."},
+     "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
+     "where it does not apply."},
     {"exchange_floor", exchange_floor, METH_O,
      "exchange_floor($module, x, /)\n--\n\n"
-     "Takes a managed tensor from the table of x's type and gives it back: what no ingest can beat, for benchmarks."},
+     "Takes a managed tensor from the table of x's type and gives it back: what no ingest can "
+     "beat, for benchmarks."},
     {"register", fast<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
-     "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it needs."},
+     "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it "
+     "needs."},
     {"listen", listen, METH_O,
-     "listen($module, listener, /)\n--\n\nTells a callable of every copy before it is made; None: nobody."},
+     "listen($module, listener, /)\n--\n\nTells a callable of every copy before it is made; None: "
+     "nobody."},
     {"dtype_rows", dtype_rows, METH_NOARGS,
-     "dtype_rows($module, /)\n--\n\n(name, short name, code, bits, lanes, kind, typestr, format) of every dtype."},
+     "dtype_rows($module, /)\n--\n\n(name, short name, code, bits, lanes, kind, typestr, format) "
+     "of every dtype."},
     {"empty", empty, METH_VARARGS,
-     "empty($module, shape, dtype_id, align=256, /)\n--\n\nA row-major tensor with its own uninitialised memory."},
+     "empty($module, shape, dtype_id, align=256, /)\n--\n\nA row-major tensor with its own "
+     "uninitialised memory."},
     {"copy_into", py_copy_into, METH_VARARGS,
      "copy_into($module, dst, src, /)\n--\n\nCopies a tensor, broadcast and cast, into another."},
-    {"assign", py_assign, METH_VARARGS, "assign($module, dst, value, /)\n--\n\nWhat dst[...] = value does."},
-    {"fill", py_fill, METH_VARARGS, "fill($module, dst, value, /)\n--\n\nWrites a number to every element."},
+    {"assign", py_assign, METH_VARARGS,
+     "assign($module, dst, value, /)\n--\n\nWhat dst[...] = value does."},
+    {"fill", py_fill, METH_VARARGS,
+     "fill($module, dst, value, /)\n--\n\nWrites a number to every element."},
     {"materialise", materialise, METH_VARARGS,
-     "materialise($module, t, dtype_id=-1, /)\n--\n\nA fresh row-major copy, cast if a dtype is given."},
+     "materialise($module, t, dtype_id=-1, /)\n--\n\nA fresh row-major copy, cast if a dtype is "
+     "given."},
     {"conform", py_conform, METH_VARARGS,
-     "conform($module, t, demand, copy, /)\n--\n\nThe tensor itself if it meets the demand, else a copy that does."},
+     "conform($module, t, demand, copy, /)\n--\n\nThe tensor itself if it meets the demand, else a "
+     "copy that does."},
     {"restride", fast<restride>(), METH_FASTCALL,
-     "restride($module, t, shape, stride, offset=0, /)\n--\n\nA view inside the tensor; counts elements."},
+     "restride($module, t, shape, stride, offset=0, /)\n--\n\nA view inside the tensor; counts "
+     "elements."},
     {"reshaped_stride", fast<reshaped_stride>(), METH_FASTCALL,
-     "reshaped_stride($module, t, shape, /)\n--\n\nStrides that give a shape without a copy, or None."},
+     "reshaped_stride($module, t, shape, /)\n--\n\nStrides that give a shape without a copy, or "
+     "None."},
     {"reinterpret", fast<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
     {"legacy_capsule", legacy_capsule, METH_O,
-     "legacy_capsule($module, t, /)\n--\n\nA legacy capsule for a consumer that never writes; shares read-only memory too."},
+     "legacy_capsule($module, t, /)\n--\n\nA legacy capsule for a consumer that never writes; "
+     "shares read-only memory too."},
     {"live", py_live, METH_NOARGS,
-     "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, exports."},
+     "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
+     "exports."},
     {"counting_deleter", counting_deleter_addresses, METH_NOARGS,
      "counting_deleter($module, /)\n--\n\nAddresses of deleters that count, for tests."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-/// `from_dlpack` is put on the type as a plain builtin: it is no descriptor, so that nothing is bound when it is looked up.
+/// `from_dlpack` is put on the type as a plain builtin: it is no descriptor, so that nothing is
+/// bound when it is looked up.
 int add_from_dlpack(PyObject* module) {
   const Ref name = Ref::steal(PyModule_GetNameObject(module));
   const Ref function = Ref::steal(PyCFunction_NewEx(&from_dlpack_method, module, name.get()));
   if (!function) return -1;
-  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(state.tensor_type), "from_dlpack", function.get()) < 0) return -1;
+  if (PyObject_SetAttrString(reinterpret_cast<PyObject*>(state.tensor_type), "from_dlpack",
+                             function.get()) < 0)
+    return -1;
   return PyModule_AddObjectRef(module, "from_dlpack", function.get());
 }
 
@@ -190,7 +214,8 @@ int exec_module(PyObject* module) {
     PyErr_SetString(PyExc_ImportError, "candle works in one interpreter of a process only");
     return -1;
   }
-  if (init_state() < 0 || init_tensor_type(module) < 0 || init_demand_type(module) < 0 || init_buffer_type(module) < 0) {
+  if (init_state() < 0 || init_tensor_type(module) < 0 || init_demand_type(module) < 0 ||
+      init_buffer_type(module) < 0) {
     return -1;
   }
   return init_exchange_table() < 0 ? -1 : add_from_dlpack(module);

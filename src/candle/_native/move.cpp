@@ -21,8 +21,8 @@ Ref describe_move(const Move& move) {
   if (!reasons) return {};
   return Ref::steal(Py_BuildValue("(ssLOss)", route_names[static_cast<int>(move.decision.route)],
                                   action_names[static_cast<int>(move.decision.action)],
-                                  static_cast<long long>(move.decision.nbytes), reasons.get(), move.producer,
-                                  move.demand.consumer));
+                                  static_cast<long long>(move.decision.nbytes), reasons.get(),
+                                  move.producer, move.demand.consumer));
 }
 
 void raise_from_hook(const Ref& arguments) {
@@ -36,9 +36,9 @@ void raise_from_hook(const Ref& arguments) {
 void refuse(const Move& move) noexcept { raise_from_hook(describe_move(move)); }
 
 void refuse_by(Route route, const char* code, const char* fact, const char* producer) noexcept {
-  raise_from_hook(Ref::steal(
-      Py_BuildValue("(ssi[(ss)]ss)", route_names[static_cast<int>(route)],
-                    action_names[static_cast<int>(Action::refuse)], 0, code, fact, producer, "candle")));
+  raise_from_hook(Ref::steal(Py_BuildValue("(ssi[(ss)]ss)", route_names[static_cast<int>(route)],
+                                           action_names[static_cast<int>(Action::refuse)], 0, code,
+                                           fact, producer, "candle")));
 }
 
 void blame_producer(const char* producer) noexcept {
@@ -50,8 +50,8 @@ void blame_producer(const char* producer) noexcept {
   Ref owned_type = Ref::steal(type);
   Ref cause = Ref::steal(value);
   Ref owned_traceback = Ref::steal(traceback);
-  PyErr_Format(PyExc_BufferError, "%s does not export its memory: %s: %S", producer, Py_TYPE(value)->tp_name,
-               value);
+  PyErr_Format(PyExc_BufferError, "%s does not export its memory: %s: %S", producer,
+               Py_TYPE(value)->tp_name, value);
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (value != nullptr) PyException_SetCause(value, cause.release());

@@ -1,4 +1,5 @@
-// What happens around a Decision: the exception of a refused move, and the one place every copy is recorded.
+// What happens around a Decision: the exception of a refused move, and the one place every copy is
+// recorded.
 #pragma once
 
 #include "decide.h"
@@ -15,13 +16,16 @@ struct Move {
   const char* producer;  // the type's name
 };
 
-/// Sets the exception of a refused move: a CopyError with its plan where a copy would have helped, else a BufferError.
+/// Sets the exception of a refused move: a CopyError with its plan where a copy would have helped,
+/// else a BufferError.
 void refuse(const Move& move) noexcept;
 
-/// Sets a BufferError of a kind that only Python words know: `code` is a reason's name in candle.plan.
+/// Sets a BufferError of a kind that only Python words know: `code` is a reason's name in
+/// candle.plan.
 void refuse_by(Route route, const char* code, const char* fact, const char* producer) noexcept;
 
-/// A producer's own error becomes a BufferError that has it as its cause. MemoryError and non-Exceptions pass.
+/// A producer's own error becomes a BufferError that has it as its cause. MemoryError and
+/// non-Exceptions pass.
 void blame_producer(const char* producer) noexcept;
 
 namespace detail {

@@ -1,4 +1,5 @@
-// numpy's C API, imported when the first ndarray is met and not before. Include this instead of numpy's headers.
+// numpy's C API, imported when the first ndarray is met and not before. Include this instead of
+// numpy's headers.
 #pragma once
 
 #include "pyref.h"

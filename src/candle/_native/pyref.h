@@ -1,4 +1,5 @@
-// Owned references to Python objects, and the pending error put aside. The only file that counts references by hand.
+// Owned references to Python objects, and the pending error put aside. The only file that counts
+// references by hand.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN

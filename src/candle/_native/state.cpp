@@ -40,17 +40,17 @@ int init_state() noexcept {
   state.max_version_names = PyTuple_Pack(1, n.max_version);
   state.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   state.cpu_device = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
-  const bool made =
-      state.max_version_names != nullptr && state.newest_version != nullptr && state.cpu_device != nullptr;
+  const bool made = state.max_version_names != nullptr && state.newest_version != nullptr &&
+                    state.cpu_device != nullptr;
   return made ? 0 : -1;
 }
 
 PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Hooks& h = state.hooks;
   const NamedObject hooks[] = {
-      {"dtypes", &h.dtypes},         {"as_dtype", &h.as_dtype},       {"cpu", &h.cpu},
-      {"make_device", &h.make_device}, {"as_device", &h.as_device},   {"recognise", &h.recognise},
-      {"refusal", &h.refusal},       {"load_door", &h.load_door},     {"numpy_in", &h.numpy_in},
+      {"dtypes", &h.dtypes},           {"as_dtype", &h.as_dtype},   {"cpu", &h.cpu},
+      {"make_device", &h.make_device}, {"as_device", &h.as_device}, {"recognise", &h.recognise},
+      {"refusal", &h.refusal},         {"load_door", &h.load_door}, {"numpy_in", &h.numpy_in},
       {"numpy_out", &h.numpy_out},
   };
   if (nargs != 0) {
@@ -122,11 +122,13 @@ bool parse_host_device(PyObject* value) noexcept {
   Ref device = Ref::steal(PyObject_CallOneArg(state.hooks.as_device, value));
   if (!device) return false;
   if (device.get() == state.hooks.cpu) return true;
-  PyErr_Format(PyExc_BufferError, "%R: this version of candle makes tensors on the CPU only", device.get());
+  PyErr_Format(PyExc_BufferError, "%R: this version of candle makes tensors on the CPU only",
+               device.get());
   return false;
 }
 
-int keyword_index(const char* function, PyObject* name, PyObject* const* accepted, int count) noexcept {
+int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
+                  int count) noexcept {
   for (int i = 0; i < count; i++) {
     if (name == accepted[i]) return i;
   }

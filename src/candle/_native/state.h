@@ -1,4 +1,5 @@
-// What the module keeps for the life of the process: its types, interned names, and the hooks the Python layer registers.
+// What the module keeps for the life of the process: its types, interned names, and the hooks the
+// Python layer registers.
 #pragma once
 
 #include <atomic>
@@ -36,11 +37,11 @@ struct Hooks {
   PyObject* make_device;  // DLPack type, number -> Device
   PyObject* as_device;    // anything -> Device
   PyObject* recognise;    // type -> Record or None (frameworks)
-  PyObject* refusal;      // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
-  PyObject* listener;     // the ledger's record(), while somebody listens
-  PyObject* load_door;    // name of a framework -> (exchange table, Demand) (frameworks)
-  PyObject* numpy_in;     // numpy dtype -> dtype id, or raises (frameworks.numpy)
-  PyObject* numpy_out;    // dtype id -> numpy dtype, or raises (frameworks.numpy)
+  PyObject* refusal;  // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
+  PyObject* listener;   // the ledger's record(), while somebody listens
+  PyObject* load_door;  // name of a framework -> (exchange table, Demand) (frameworks)
+  PyObject* numpy_in;   // numpy dtype -> dtype id, or raises (frameworks.numpy)
+  PyObject* numpy_out;  // dtype id -> numpy dtype, or raises (frameworks.numpy)
 };
 
 struct State {
@@ -60,7 +61,8 @@ extern State state;
 int init_state() noexcept;
 
 /// `_core.register(**hooks)`.
-PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nargs,
+                         PyObject* names);
 
 /// `_core.listen(callable)`: who is told of every copy; None: nobody.
 PyObject* listen(PyObject* module, PyObject* listener);
@@ -71,7 +73,9 @@ struct Request {
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
 
-  bool is_plain() const { return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order; }
+  bool is_plain() const {
+    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order;
+  }
 };
 
 /// Keyword arguments into a Request's fields; false with an error set.
@@ -80,7 +84,9 @@ bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
 /// CPU only until candle moves device memory: anything else is a BufferError.
 bool parse_host_device(PyObject* value) noexcept;
 
-/// `name in names`: the index of a keyword among those accepted, by identity first; -1 with a TypeError set.
-int keyword_index(const char* function, PyObject* name, PyObject* const* accepted, int count) noexcept;
+/// `name in names`: the index of a keyword among those accepted, by identity first; -1 with a
+/// TypeError set.
+int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
+                  int count) noexcept;
 
 }  // namespace candle

@@ -9,7 +9,8 @@ Counters live;
 
 namespace {
 
-/// Drops a Python owner. After the interpreter's end it is left alone on purpose: there is nothing that could take it.
+/// Drops a Python owner. After the interpreter's end it is left alone on purpose: there is nothing
+/// that could take it.
 template <typename Drop>
 void with_gil(bool have_gil, Drop drop_owner) noexcept {
   if (have_gil) {
@@ -71,9 +72,13 @@ Storage* Storage::of_legacy(DLManagedTensor* managed) noexcept {
   return make(Owner::legacy, {.legacy = managed});
 }
 
-Storage* Storage::of_object(PyObject* owner) noexcept { return make(Owner::object, {.object = owner}); }
+Storage* Storage::of_object(PyObject* owner) noexcept {
+  return make(Owner::object, {.object = owner});
+}
 
-Storage* Storage::of_buffer(Py_buffer* buffer) noexcept { return make(Owner::buffer, {.buffer = buffer}); }
+Storage* Storage::of_buffer(Py_buffer* buffer) noexcept {
+  return make(Owner::buffer, {.buffer = buffer});
+}
 
 Storage* Storage::allocate(size_t bytes, size_t alignment, std::byte** data) noexcept {
   void* block = nullptr;

@@ -1,4 +1,5 @@
-// Storage: one block of memory, what owns it, and the one way it is given back. All views of the block hold it.
+// Storage: one block of memory, what owns it, and the one way it is given back. All views of the
+// block hold it.
 #pragma once
 
 #include <atomic>
@@ -11,8 +12,8 @@
 
 namespace candle {
 
-/// A number that is mostly changed under the GIL, where a plain add is enough: an atomic one costs as much as the rest of the
-/// bookkeeping of a move.
+/// A number that is mostly changed under the GIL, where a plain add is enough: an atomic one costs
+/// as much as the rest of the bookkeeping of a move.
 class Counter {
  public:
   void add_with_gil(int64_t change) noexcept {
@@ -23,7 +24,9 @@ class Counter {
 #endif
   }
   void add(int64_t change) noexcept { free_.fetch_add(change, std::memory_order_relaxed); }
-  int64_t get() const noexcept { return held_.load(std::memory_order_relaxed) + free_.load(std::memory_order_relaxed); }
+  int64_t get() const noexcept {
+    return held_.load(std::memory_order_relaxed) + free_.load(std::memory_order_relaxed);
+  }
 
  private:
   std::atomic<int64_t> held_{0};
@@ -46,13 +49,16 @@ class Storage {
   static Storage* of_legacy(DLManagedTensor* managed) noexcept;
   static Storage* of_object(PyObject* owner) noexcept;
   static Storage* of_buffer(Py_buffer* buffer) noexcept;
-  /// Fresh memory: `bytes` of it at a multiple of `alignment` (a power of two). No memory at all for 0 bytes.
+  /// Fresh memory: `bytes` of it at a multiple of `alignment` (a power of two). No memory at all
+  /// for 0 bytes.
   static Storage* allocate(size_t bytes, size_t alignment, std::byte** data) noexcept;
 
   void retain() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
-  /// Any thread, with or without the GIL, also after the interpreter's end. `have_gil` saves asking for it.
+  /// Any thread, with or without the GIL, also after the interpreter's end. `have_gil` saves asking
+  /// for it.
   void release(bool have_gil) noexcept {
-    if (count_.load(std::memory_order_acquire) == 1 || count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (count_.load(std::memory_order_acquire) == 1 ||
+        count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       destroy(have_gil);
     }
   }
@@ -66,7 +72,8 @@ class Storage {
     Py_buffer* buffer;
     void* block;
   };
-  Storage(Owner owner, Handle handle, size_t bytes) : owner_(owner), handle_(handle), bytes_(bytes) {}
+  Storage(Owner owner, Handle handle, size_t bytes)
+      : owner_(owner), handle_(handle), bytes_(bytes) {}
   static Storage* make(Owner owner, Handle handle, size_t bytes = 0) noexcept;
   static void give_back(Owner owner, Handle handle, bool have_gil) noexcept;
   void destroy(bool have_gil) noexcept;

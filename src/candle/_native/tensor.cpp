@@ -10,7 +10,8 @@ namespace candle {
 
 namespace {
 
-/// Memory of dropped tensors of few axes, kept for the next ones. All blocks have room for `pooled_axes`.
+/// Memory of dropped tensors of few axes, kept for the next ones. All blocks have room for
+/// `pooled_axes`.
 class Pool {
  public:
   static constexpr int32_t pooled_axes = 4;
@@ -24,7 +25,8 @@ class Pool {
 #endif
   }
   void* get() {
-    return count_ > 0 ? blocks_[--count_] : PyObject_Malloc(sizeof(Tensor) + pooled_axes * 2 * sizeof(int64_t));
+    return count_ > 0 ? blocks_[--count_]
+                      : PyObject_Malloc(sizeof(Tensor) + pooled_axes * 2 * sizeof(int64_t));
   }
   void put(void* block) {
     if (count_ < capacity) {
@@ -64,12 +66,13 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   PyObject* dtype = Py_None;
   PyObject* device = Py_None;
   PyObject* copy = Py_None;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOO:Tensor", const_cast<char**>(names), &data, &dtype,
-                                   &device, &copy)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOO:Tensor", const_cast<char**>(names), &data,
+                                   &dtype, &device, &copy)) {
     return nullptr;
   }
   Request request;
-  if (!parse_copy(copy, &request.copy) || !parse_dtype(dtype, &request.dtype) || !parse_host_device(device)) {
+  if (!parse_copy(copy, &request.copy) || !parse_dtype(dtype, &request.dtype) ||
+      !parse_host_device(device)) {
     return nullptr;
   }
   return ingest_anything(type, data, request);
@@ -86,7 +89,8 @@ Py_ssize_t tensor_length(PyObject* self) {
 
 PyObject* tensor_iter(PyObject* self) {
   if (tensor_length(self) < 0) {
-    PyErr_SetString(PyExc_TypeError, "a tensor with no axes cannot be iterated over; item() gives its value");
+    PyErr_SetString(PyExc_TypeError,
+                    "a tensor with no axes cannot be iterated over; item() gives its value");
     return nullptr;
   }
   return PySeqIter_New(self);
@@ -110,21 +114,25 @@ PyType_Slot tensor_slots[] = {
     {Py_tp_getset, tensor_getset},
     {Py_tp_methods, tensor_methods},
     {Py_tp_members, tensor_members},
-    {Py_tp_doc, const_cast<char*>(
-                    "Tensor(data, *, dtype=None, device=None, copy=None)\n--\n\n"
-                    "A tensor over anybody's memory, or its own.\n\n"
-                    "Takes anything: a tensor of any framework, any exchange protocol, a number, nested sequences of\n"
-                    "numbers, a sequence of tensors. Memory is shared where it can be, and copied else.\n\n"
-                    "Parameters\n----------\n"
-                    "data\n    What to take the elements from.\n"
-                    "dtype\n    Wanted dtype: a DType, a name, or a framework's dtype. Default: the data's own; Python\n"
-                    "    numbers become bool, int64, float32 and complex64.\n"
-                    "device\n    Wanted device. Only the CPU for now.\n"
-                    "copy\n    None: share if possible, else copy. False: share or raise. True: always a fresh copy.\n\n"
-                    "Raises\n------\n"
-                    "CopyError\n    With ``copy=False``, where the memory cannot be shared.\n"
-                    "BufferError\n    Where the data cannot be expressed.\n"
-                    "TypeError, ValueError\n    For wrong arguments.\n")},
+    {Py_tp_doc,
+     const_cast<char*>(
+         "Tensor(data, *, dtype=None, device=None, copy=None)\n--\n\n"
+         "A tensor over anybody's memory, or its own.\n\n"
+         "Takes anything: a tensor of any framework, any exchange protocol, a number, nested "
+         "sequences of\n"
+         "numbers, a sequence of tensors. Memory is shared where it can be, and copied else.\n\n"
+         "Parameters\n----------\n"
+         "data\n    What to take the elements from.\n"
+         "dtype\n    Wanted dtype: a DType, a name, or a framework's dtype. Default: the data's "
+         "own; Python\n"
+         "    numbers become bool, int64, float32 and complex64.\n"
+         "device\n    Wanted device. Only the CPU for now.\n"
+         "copy\n    None: share if possible, else copy. False: share or raise. True: always a "
+         "fresh copy.\n\n"
+         "Raises\n------\n"
+         "CopyError\n    With ``copy=False``, where the memory cannot be shared.\n"
+         "BufferError\n    Where the data cannot be expressed.\n"
+         "TypeError, ValueError\n    For wrong arguments.\n")},
     {0, nullptr},
 };
 
@@ -170,7 +178,9 @@ PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) no
   int64_t* shape = tensor->shape();
   int64_t* strides = tensor->strides();
   // Byte strides become element strides: items of whole bytes have a power of two of them.
-  const int shift = source.unit == tensor->bits() ? 0 : std::countr_zero(static_cast<unsigned>(tensor->bits() / 8));
+  const int shift = source.unit == tensor->bits()
+                        ? 0
+                        : std::countr_zero(static_cast<unsigned>(tensor->bits() / 8));
   bool thin = false;
   for (int32_t i = 0; i < ndim; i++) {
     shape[i] = source.shape[i];
@@ -190,7 +200,8 @@ Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t*
     return nullptr;
   }
   std::byte* data = nullptr;
-  StorageRef storage = StorageRef::steal(Storage::allocate(static_cast<size_t>(bytes), alignment, &data));
+  StorageRef storage =
+      StorageRef::steal(Storage::allocate(static_cast<size_t>(bytes), alignment, &data));
   if (!storage) {
     PyErr_Format(PyExc_MemoryError, "no memory for %lld bytes", static_cast<long long>(bytes));
     return nullptr;
@@ -227,7 +238,8 @@ bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcep
   const int64_t bits = elements * tensor->bits();
   if (bits % 8 != 0) {
     PyErr_Format(PyExc_BufferError,
-                 "a view of packed %s has to begin on a whole byte; copy the tensor to a wider dtype first: t.to(...)",
+                 "a view of packed %s has to begin on a whole byte; copy the tensor to a wider "
+                 "dtype first: t.to(...)",
                  tensor->row().name);
     return false;
   }
@@ -269,7 +281,8 @@ int32_t parse_extents(PyObject* sequence, int64_t* values, const char* what) noe
   if (!items) return -1;
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
   if (count > max_ndim) {
-    PyErr_Format(PyExc_ValueError, "%zd axes are too many; a tensor has at most %d", count, max_ndim);
+    PyErr_Format(PyExc_ValueError, "%zd axes are too many; a tensor has at most %d", count,
+                 max_ndim);
     return -1;
   }
   for (Py_ssize_t i = 0; i < count; i++) {

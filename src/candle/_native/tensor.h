@@ -1,4 +1,5 @@
-// The Tensor type: a layout over a Storage. One native heap type, not tracked by the collector, shape and strides inline.
+// The Tensor type: a layout over a Storage. One native heap type, not tracked by the collector,
+// shape and strides inline.
 #pragma once
 
 #include "decide.h"
@@ -32,25 +33,30 @@ struct Tensor {
 
 /// The Tensor an object is, exact or of a subclass, else nullptr.
 inline Tensor* as_tensor(PyObject* object) {
-  return Py_IS_TYPE(object, state.tensor_type) || PyType_IsSubtype(Py_TYPE(object), state.tensor_type)
+  return Py_IS_TYPE(object, state.tensor_type) ||
+                 PyType_IsSubtype(Py_TYPE(object), state.tensor_type)
              ? reinterpret_cast<Tensor*>(object)
              : nullptr;
 }
 
-/// A Tensor with room for `ndim` axes that holds nothing yet; nullptr with an error set. The caller fills every field.
+/// A Tensor with room for `ndim` axes that holds nothing yet; nullptr with an error set. The caller
+/// fills every field.
 Tensor* new_tensor(PyTypeObject* type, int32_t ndim) noexcept;
 
 /// A Tensor over a source's memory. Takes over `owner`.
 PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) noexcept;
 
-/// A Tensor with its own uninitialised memory, in row-major order. The shape has been checked by `count_elements`.
+/// A Tensor with its own uninitialised memory, in row-major order. The shape has been checked by
+/// `count_elements`.
 Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t* shape,
                  size_t alignment = 256, bool padded = false) noexcept;
 
-/// Another view of a Tensor's storage; shape, canonical strides and the rest are filled in by the caller.
+/// Another view of a Tensor's storage; shape, canonical strides and the rest are filled in by the
+/// caller.
 Tensor* new_view(Tensor* base, int32_t ndim) noexcept;
 
-/// `data` moved by so many elements; false with a BufferError set where a packed element does not begin a byte.
+/// `data` moved by so many elements; false with a BufferError set where a packed element does not
+/// begin a byte.
 bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcept;
 
 /// What a Tensor looks like to `decide`.

@@ -58,15 +58,18 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->resolve = attribute(answer, "resolve");
   record->stand_in = attribute(answer, "stand_in");
   record->explain = attribute(answer, "explain");
-  if (record->kind == TypeKind::exchange && record->table == nullptr) record->kind = TypeKind::plain;
+  if (record->kind == TypeKind::exchange && record->table == nullptr)
+    record->kind = TypeKind::plain;
   return true;
 }
 
-/// A type nobody knows by name may carry a table of its own. An inherited one is not trusted: a subclass's objects need not
-/// be plain memory.
+/// A type nobody knows by name may carry a table of its own. An inherited one is not trusted: a
+/// subclass's objects need not be plain memory.
 void look_for_table(TypeRecord* record) {
+  if (record->type == state.tensor_type) return;  // candle's own table is for others
   PyObject* members = record->type->tp_dict;
-  PyObject* capsule = members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
+  PyObject* capsule =
+      members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
   if (capsule == nullptr) {
     PyErr_Clear();
     return;
@@ -90,8 +93,8 @@ PyObject* forget(PyObject* capsule, PyObject*) {
   } else {
     before->next = record->next;
   }
-  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->hold, record->resolve,
-                          record->stand_in, record->explain, record->watch}) {
+  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->hold,
+                          record->resolve, record->stand_in, record->explain, record->watch}) {
     drop(owned);
   }
   delete record;
@@ -115,9 +118,10 @@ TypeRecord* make_record(PyTypeObject* type) {
   TypeRecord record;
   record.type = type;
   PyObject* object = reinterpret_cast<PyObject*>(type);
-  const Ref answer = state.hooks.recognise == nullptr
-                         ? Ref::borrow(Py_None)
-                         : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
+  const Ref answer =
+      state.hooks.recognise == nullptr
+          ? Ref::borrow(Py_None)
+          : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
   if (!answer) return nullptr;
   if (answer.get() == Py_None) {
     look_for_table(&record);
@@ -138,8 +142,9 @@ TypeRecord* make_record(PyTypeObject* type) {
 
 /// 1, 0, or -1 with an error set.
 int ask(const Question& asked, PyObject* x) {
-  const Ref answer = Ref::steal(asked.direct != nullptr ? asked.direct(x, nullptr)
-                                                        : PyObject_Vectorcall(asked.method, &x, 1, nullptr));
+  const Ref answer =
+      Ref::steal(asked.direct != nullptr ? asked.direct(x, nullptr)
+                                         : PyObject_Vectorcall(asked.method, &x, 1, nullptr));
   return answer ? answer.get() == Py_True : -1;
 }
 
@@ -162,10 +167,13 @@ const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
 
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept {
   if (!PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
-  const auto* header = static_cast<const DLPackExchangeAPIHeader*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION) header = header->prev_api;
+  const auto* header = static_cast<const DLPackExchangeAPIHeader*>(
+      PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
+  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION)
+    header = header->prev_api;
   const auto* table = reinterpret_cast<const DLPackExchangeAPI*>(header);
-  return table != nullptr && table->managed_tensor_from_py_object_no_sync != nullptr ? table : nullptr;
+  return table != nullptr && table->managed_tensor_from_py_object_no_sync != nullptr ? table
+                                                                                     : nullptr;
 }
 
 bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept {
@@ -181,7 +189,8 @@ bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept 
     if (conj < 0) return false;
     if (conj) source->reasons |= bit(Reason::conj_bit);
   }
-  // Every operation that gives a negative view of real numbers gives one with gaps, or of one element.
+  // Every operation that gives a negative view of real numbers gives one with gaps, or of one
+  // element.
   if (record.is_neg.method != nullptr &&
       (source->size < 2 || !is_c_contiguous(source->ndim, source->shape, source->strides))) {
     const int neg = ask(record.is_neg, x);

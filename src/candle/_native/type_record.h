@@ -1,4 +1,5 @@
-// What candle knows of a producer's type, asked once per type: which way its objects come in, and what has to be looked at.
+// What candle knows of a producer's type, asked once per type: which way its objects come in, and
+// what has to be looked at.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,8 @@ enum class TypeKind : uint8_t {
   stand_in,  // a Python function gives another object in its place, or refuses
 };
 
-/// A method without arguments that answers yes or no. A builtin one is called without the detour of a call's protocol.
+/// A method without arguments that answers yes or no. A builtin one is called without the detour of
+/// a call's protocol.
 struct Question {
   PyObject* method = nullptr;
   PyCFunction direct = nullptr;
@@ -33,7 +35,7 @@ struct TypeRecord {
   void* requires_grad_closure = nullptr;
   Question is_conj;
   Question is_neg;
-  PyObject* hold = nullptr;      // object -> what keeps its memory; then the borrowed DLTensor is taken
+  PyObject* hold = nullptr;  // object -> what keeps its memory; then the borrowed DLTensor is taken
   PyObject* resolve = nullptr;   // object -> a fresh object without conj and neg bits
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
@@ -41,8 +43,9 @@ struct TypeRecord {
 
 namespace detail {
 
-// A hash table of chains: a lookup is a hash and, nearly always, one comparison. Records are published whole, so that readers
-// need no lock. A record goes when its type does; on free-threaded builds, where somebody may be reading it, it stays for good.
+// A hash table of chains: a lookup is a hash and, nearly always, one comparison. Records are
+// published whole, so that readers need no lock. A record goes when its type does; on free-threaded
+// builds, where somebody may be reading it, it stays for good.
 inline constexpr size_t record_slots = 1024;
 extern std::atomic<TypeRecord*> records[record_slots];
 
@@ -57,14 +60,17 @@ const TypeRecord* find_record(PyTypeObject* type) noexcept;
 
 /// The record of a type; nullptr with an error set. Cached for the life of the type.
 inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
-  const TypeRecord* record = detail::records[detail::record_slot(type)].load(std::memory_order_acquire);
+  const TypeRecord* record =
+      detail::records[detail::record_slot(type)].load(std::memory_order_acquire);
   return record != nullptr && record->type == type ? record : detail::find_record(type);
 }
 
-/// The table behind a `__dlpack_c_exchange_api__` capsule whose major version is 1; nullptr, no error, where there is none.
+/// The table behind a `__dlpack_c_exchange_api__` capsule whose major version is 1; nullptr, no
+/// error, where there is none.
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept;
 
-/// Asks the guards of a record; the reasons found. False with an error set where a guard itself failed.
+/// Asks the guards of a record; the reasons found. False with an error set where a guard itself
+/// failed.
 bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept;
 
 }  // namespace candle

@@ -15,26 +15,31 @@ bool say(Fact* fact, const char* format, Values... values) {
   return false;
 }
 
-/// Looks closely at what the quick look could not accept. Fills `size`; false with the words of what is wrong.
+/// Looks closely at what the quick look could not accept. Fills `size`; false with the words of
+/// what is wrong.
 bool look_closely(const DLTensor& tensor, DTypeId dtype, bool padded, int64_t* size, Fact* wrong) {
   const int32_t ndim = tensor.ndim;
   for (int32_t i = 0; i < ndim; i++) {
-    if (tensor.shape[i] < 0) return say(wrong, "axis %d has the extent %" PRId64, i, tensor.shape[i]);
+    if (tensor.shape[i] < 0)
+      return say(wrong, "axis %d has the extent %" PRId64, i, tensor.shape[i]);
   }
   *size = count_elements(ndim, tensor.shape);
-  if (*size < 0 || bytes_of(*size, dtype, padded) < 0) return say(wrong, "its size does not fit 63 bits");
+  if (*size < 0 || bytes_of(*size, dtype, padded) < 0)
+    return say(wrong, "its size does not fit 63 bits");
   if (*size == 0 || tensor.strides == nullptr) return true;
   Span span;
   int64_t reach;
   const int bits = item_bits(tensor.dtype, padded);
-  if (!element_span(ndim, tensor.shape, tensor.strides, &span) || __builtin_mul_overflow(span.high, bits, &reach) ||
+  if (!element_span(ndim, tensor.shape, tensor.strides, &span) ||
+      __builtin_mul_overflow(span.high, bits, &reach) ||
       __builtin_mul_overflow(span.low, bits, &reach)) {
     return say(wrong, "its strides reach beyond the address space");
   }
   return true;
 }
 
-/// Whether extents and strides are so small that nothing can overflow; then `size` is right. Most tensors are.
+/// Whether extents and strides are so small that nothing can overflow; then `size` is right. Most
+/// tensors are.
 bool quick_look(int32_t ndim, const int64_t* shape, const int64_t* strides, int64_t* size) {
   constexpr int64_t enough = int64_t{1} << 50;
   int64_t count = 1;
@@ -54,18 +59,21 @@ bool quick_look(int32_t ndim, const int64_t* shape, const int64_t* strides, int6
 
 }  // namespace
 
-bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* spare, Fact* wrong) noexcept {
+bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* spare,
+              Fact* wrong) noexcept {
   const int32_t ndim = tensor.ndim;
   if (ndim < 0 || ndim > max_ndim) {
     return say(wrong, "it has %d axes; candle holds 0 to %d", ndim, max_ndim);
   }
-  if (ndim > 0 && tensor.shape == nullptr) return say(wrong, "it has %d axes and no shape (NULL)", ndim);
+  if (ndim > 0 && tensor.shape == nullptr)
+    return say(wrong, "it has %d axes and no shape (NULL)", ndim);
   const DTypeId dtype = dtype_id(tensor.dtype);
   if (dtype == unknown_dtype) {
-    return say(wrong, "candle has no dtype with DLPack code %u, %u bits and %u lanes", tensor.dtype.code,
-               tensor.dtype.bits, tensor.dtype.lanes);
+    return say(wrong, "candle has no dtype with DLPack code %u, %u bits and %u lanes",
+               tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
   }
-  const bool padded = (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0 && tensor.dtype.bits < 8;
+  const bool padded =
+      (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0 && tensor.dtype.bits < 8;
   const int64_t* strides = tensor.strides;
   int64_t size;
   if (strides == nullptr || !quick_look(ndim, tensor.shape, strides, &size)) {
@@ -80,7 +88,8 @@ bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* s
   }
   auto address = reinterpret_cast<uintptr_t>(tensor.data);
   if (size > 0 && __builtin_add_overflow(address, tensor.byte_offset, &address)) {
-    return say(wrong, "its byte_offset of %" PRIu64 " leads out of the address space", tensor.byte_offset);
+    return say(wrong, "its byte_offset of %" PRIu64 " leads out of the address space",
+               tensor.byte_offset);
   }
   source->data = reinterpret_cast<std::byte*>(address);
   source->size = size;

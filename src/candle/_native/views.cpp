@@ -14,7 +14,8 @@ bool wrong_count(const char* usage) {
 }
 
 /// Whether a layout, `offset` elements further on, stays where the tensor's own elements are.
-bool inside(const Tensor* tensor, int32_t ndim, const int64_t* shape, const int64_t* strides, int64_t offset) {
+bool inside(const Tensor* tensor, int32_t ndim, const int64_t* shape, const int64_t* strides,
+            int64_t offset) {
   Span mine, theirs;
   if (!element_span(tensor->ndim(), tensor->shape(), tensor->strides(), &mine)) return false;
   if (!element_span(ndim, shape, strides, &theirs)) return false;
@@ -24,7 +25,8 @@ bool inside(const Tensor* tensor, int32_t ndim, const int64_t* shape, const int6
          theirs.high <= mine.high;
 }
 
-PyObject* make_view(Tensor* tensor, std::byte* data, int32_t ndim, const int64_t* shape, const int64_t* strides) {
+PyObject* make_view(Tensor* tensor, std::byte* data, int32_t ndim, const int64_t* shape,
+                    const int64_t* strides) {
   Tensor* view = new_view(tensor, ndim);
   if (view == nullptr) return nullptr;
   view->data = data;
@@ -39,7 +41,8 @@ PyObject* make_view(Tensor* tensor, std::byte* data, int32_t ndim, const int64_t
 
 Tensor* tensor_argument(PyObject* argument) noexcept {
   Tensor* tensor = as_tensor(argument);
-  if (tensor == nullptr) PyErr_Format(PyExc_TypeError, "%s is no Tensor", Py_TYPE(argument)->tp_name);
+  if (tensor == nullptr)
+    PyErr_Format(PyExc_TypeError, "%s is no Tensor", Py_TYPE(argument)->tp_name);
   return tensor;
 }
 
@@ -77,11 +80,12 @@ PyObject* reshaped_stride(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const int32_t ndim = parse_shape(args[1], shape);
   if (ndim < 0) return nullptr;
   if (count_elements(ndim, shape) != tensor->size) {
-    PyErr_Format(PyExc_ValueError, "%lld elements do not make the shape %R", static_cast<long long>(tensor->size),
-                 args[1]);
+    PyErr_Format(PyExc_ValueError, "%lld elements do not make the shape %R",
+                 static_cast<long long>(tensor->size), args[1]);
     return nullptr;
   }
-  if (!reshape_strides(tensor->ndim(), tensor->shape(), tensor->strides(), ndim, shape, strides)) Py_RETURN_NONE;
+  if (!reshape_strides(tensor->ndim(), tensor->shape(), tensor->strides(), ndim, shape, strides))
+    Py_RETURN_NONE;
   return extents_tuple(strides, ndim);
 }
 
@@ -106,23 +110,29 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   std::copy_n(tensor->strides(), ndim, strides);
   if (old_bits != new_bits) {
     const int32_t last = ndim - 1;
-    bool fits = ndim > 0 && (strides[last] == 1 || tensor->size == 0) && shape[last] * old_bits % new_bits == 0;
+    bool fits = ndim > 0 && (strides[last] == 1 || tensor->size == 0) &&
+                shape[last] * old_bits % new_bits == 0;
     for (int32_t i = 0; fits && i < last; i++) {
       fits = shape[i] == 1 || tensor->size == 0 || strides[i] * old_bits % new_bits == 0;
       strides[i] = strides[i] * old_bits / new_bits;
     }
     if (!fits) {
       PyErr_Format(PyExc_ValueError,
-                   "%s of %lld bits cannot be seen as %s of %lld bits here: the last axis must lie without gaps and hold "
+                   "%s of %lld bits cannot be seen as %s of %lld bits here: the last axis must lie "
+                   "without gaps and hold "
                    "whole elements of both; t.contiguous() removes gaps",
-                   tensor->row().name, static_cast<long long>(old_bits), row.name, static_cast<long long>(new_bits));
+                   tensor->row().name, static_cast<long long>(old_bits), row.name,
+                   static_cast<long long>(new_bits));
       return nullptr;
     }
     shape[last] = shape[last] * old_bits / new_bits;
   }
-  const auto alignment = static_cast<uintptr_t>(item_bytes(row.dlpack)) / (row.kind == Kind::complex_number ? 2 : 1);
-  if (tensor->size > 0 && new_bits >= 8 && reinterpret_cast<uintptr_t>(tensor->data) % alignment != 0) {
-    PyErr_Format(PyExc_ValueError, "the address is not a multiple of %zu, the alignment of %s; t.copy() is aligned",
+  const auto alignment =
+      static_cast<uintptr_t>(item_bytes(row.dlpack)) / (row.kind == Kind::complex_number ? 2 : 1);
+  if (tensor->size > 0 && new_bits >= 8 &&
+      reinterpret_cast<uintptr_t>(tensor->data) % alignment != 0) {
+    PyErr_Format(PyExc_ValueError,
+                 "the address is not a multiple of %zu, the alignment of %s; t.copy() is aligned",
                  static_cast<size_t>(alignment), row.name);
     return nullptr;
   }

@@ -1,4 +1,5 @@
-// Views that the Python layer works out: other shapes, strides and dtypes over the same memory. Module functions.
+// Views that the Python layer works out: other shapes, strides and dtypes over the same memory.
+// Module functions.
 #pragma once
 
 #include "pyref.h"

@@ -1,8 +1,8 @@
 """What candle knows of each framework, one file each: recognise, take, give, limits.
 
-This is the only Python that knows a framework by name. A file is loaded when the first object of its
-framework is met; none imports a framework that is not there already, except where the caller asks
-for that framework's tensor.
+This is the only Python that knows a framework by name. A file is loaded when the first object of
+its framework is met; none imports a framework that is not there already, except where the caller
+asks for that framework's tensor.
 """
 
 from __future__ import annotations

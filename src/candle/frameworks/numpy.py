@@ -48,7 +48,7 @@ def record(cls: type, base: type) -> Record | None:
 
 
 def dtype_in(dtype: Any) -> int:
-    """Say which of candle's dtypes a numpy dtype of another package is; refuse what candle cannot hold.
+    """Say which of candle's dtypes another package's numpy dtype is; refuse what it has not.
 
     The ml_dtypes are told by their names: their typestrs say only "two bytes".
     """

@@ -80,7 +80,7 @@ def _plain(x: Any) -> object:
 
 
 def record(cls: type, base: type) -> Record | None:
-    """Exact tensors and Parameters by torch's table; subclasses by an exact tensor in their place."""
+    """Exact tensors and Parameters by torch's table; subclasses by an exact tensor instead."""
     torch = _module()
     if torch is None or not issubclass(cls, torch.Tensor):
         return None
