@@ -204,7 +204,7 @@ def print_tables(report: dict[str, Any]) -> None:
         print(f"{name:44} {least['same']:8.1f} {least['fresh']:8.1f}")
     print(f"\n{'ratio':76} {'target':>6} {'same':>6} {'fresh':>6}")
     for row in report["ratios"]:
-        missed = "" if row["same"] <= row["target"] else "  missed"
+        missed = "  missed" if max(row["same"], row["fresh"]) > row["target"] else ""
         pair = f"{row['case']} / {row['peer']}"
         print(f"{pair:76} {row['target']:6.2f} {row['same']:6.3f} {row['fresh']:6.3f}{missed}")
 

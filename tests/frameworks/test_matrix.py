@@ -23,8 +23,13 @@ pytestmark = [
 JAX_ALIGNMENT = 64
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(name)
+def _call(module: str, function: str) -> Callable[[Any], Any]:
+    """A function of a framework that is imported when it is called."""
+
+    def call(t: Any) -> Any:
+        return getattr(importlib.import_module(module), function)(t)
+
+    return call
 
 
 # --- where the rules say that a door shares: "share", "copy", or "refuse" (the consumer's own) ---
@@ -70,22 +75,20 @@ class Door(NamedTuple):
 
 
 DOORS = (
-    Door("candle.asarray", "candle", lambda t: candle.asarray(t), _always),
-    Door("candle.from_dlpack", "candle", lambda t: candle.from_dlpack(t), _always),
+    Door("candle.asarray", "candle", candle.asarray, _always),
+    Door("candle.from_dlpack", "candle", candle.from_dlpack, _always),
     Door("jax()", "jax", lambda t: t.jax(), _by_jax),
-    Door(
-        "jax.from_dlpack", "jax", lambda t: _module("jax.dlpack").from_dlpack(t), _by_legacy_to_jax
-    ),
-    Door("jnp.asarray", "jax", lambda t: _module("jax.numpy").asarray(t), _never),
+    Door("jax.from_dlpack", "jax", _call("jax.dlpack", "from_dlpack"), _by_legacy_to_jax),
+    Door("jnp.asarray", "jax", _call("jax.numpy", "asarray"), _never),
     Door("numpy()", "numpy", lambda t: t.numpy(), _always),
-    Door("np.asarray", "numpy", lambda t: np.asarray(t), _always),
-    Door("np.from_dlpack", "numpy", lambda t: np.from_dlpack(t), _by_dlpack),
+    Door("np.asarray", "numpy", np.asarray, _always),
+    Door("np.from_dlpack", "numpy", np.from_dlpack, _by_dlpack),
     Door("torch()", "torch", lambda t: t.torch(), _writable),
     Door("to_torch()", "torch", lambda t: t.to_torch(), _writable),
-    Door("torch.from_dlpack", "torch", lambda t: _module("torch").from_dlpack(t), _by_dlpack),
-    Door("torch.asarray", "torch", lambda t: _module("torch").asarray(t), _by_dlpack),
-    Door("torch.as_tensor", "torch", lambda t: _module("torch").as_tensor(t), _by_dlpack),
-    Door("tvm_ffi.from_dlpack", "tvm_ffi", lambda t: _module("tvm_ffi").from_dlpack(t), _by_dlpack),
+    Door("torch.from_dlpack", "torch", _call("torch", "from_dlpack"), _by_dlpack),
+    Door("torch.asarray", "torch", _call("torch", "asarray"), _by_dlpack),
+    Door("torch.as_tensor", "torch", _call("torch", "as_tensor"), _by_dlpack),
+    Door("tvm_ffi.from_dlpack", "tvm_ffi", _call("tvm_ffi", "from_dlpack"), _by_dlpack),
 )
 
 
@@ -97,8 +100,10 @@ def _pairs() -> list[Any]:
             dtypes = meeting.known(producer) & meeting.known(door.consumer)
             if door.name == "np.from_dlpack":  # numpy's own DLPack knows none of ml_dtypes
                 dtypes &= frozenset(meeting.NUMPY_DLPACK)
-            for name in sorted(dtypes):
-                made.append(pytest.param(producer, door, name, id=f"{producer}-{door.name}-{name}"))
+            made += [
+                pytest.param(producer, door, name, id=f"{producer}-{door.name}-{name}")
+                for name in sorted(dtypes)
+            ]
     return made
 
 

@@ -92,6 +92,7 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   const Side to{result->data, result->row().dlpack, false, padded, to_strides};
   const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
                   from_strides};
+  // The shape of the result, not of the source: a producer may change its own while the GIL is released.
   if (!run_copy(to, from, source.ndim, result->shape(), bytes_of(source.size, dtype, padded)))
     return nullptr;
   return owned.release();

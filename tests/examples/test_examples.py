@@ -1,0 +1,71 @@
+"""The examples run, whatever is installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from children import Child
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+OPTIONAL = ("torch", "jax")
+HIDDEN = [some for count in range(3) for some in combinations(OPTIONAL, count)]
+
+# Runs a script in which some modules cannot be imported.
+WITHOUT = """
+import runpy, sys
+script, *hidden = sys.argv[1:]
+sys.modules.update(dict.fromkeys(hidden))
+runpy.run_path(script, run_name="__main__")
+"""
+
+
+def lines_of(output: str) -> dict[str, str]:
+    """What is said of each hop."""
+    hops = (line.split("  ", 1) for line in output.splitlines() if " 0x" in line)
+    return {name.strip(): said for name, said in hops}
+
+
+@pytest.mark.parametrize(
+    "hidden", HIDDEN, ids=lambda names: "without " + (" ".join(names) or "none")
+)
+def test_exchange(in_child: Callable[..., Child], hidden: tuple[str, ...]) -> None:
+    output = in_child(WITHOUT, str(EXAMPLES / "exchange.py"), *hidden).check()
+    torch, jax = (name not in hidden and find_spec(name) is not None for name in OPTIONAL)
+    first = "torch" if torch else "numpy"
+    shared = [f"{first} -> candle", "candle -> numpy"]
+    copied = ["foreign bytes -> candle"]
+    if jax:
+        shared.append("numpy -> candle -> jax")
+    if torch and not jax:
+        shared.append("numpy -> candle -> torch")
+    if torch and jax:
+        copied.append("jax -> candle -> torch")
+    upper, _, lower = output.partition("and what cannot be shared:")
+    above, below = lines_of(upper), lines_of(lower)
+    assert set(below) == set(copied)
+    assert set(above) >= set(shared)
+    assert all(" shared: " in said for said in above.values())
+    assert all(" copied: " in said for said in below.values())
+    assert (
+        len({address for said in above.values() for address in said.split() if "0x" in address})
+        == 1
+    )
+    assert "byte_order: the float32 elements" in below["foreign bytes -> candle"]
+    for name, there in zip(OPTIONAL, (torch, jax), strict=True):
+        assert (f"{name} is not installed" in output) != there
+
+
+def test_exchange_notices_a_copy(in_child: Callable[..., Child]) -> None:
+    """Its exit status is no formality."""
+    code = "import candle\ncandle.from_dlpack = candle.tensor\n" + WITHOUT
+    child = in_child(code, str(EXAMPLES / "exchange.py"), *OPTIONAL)
+    assert child.returncode == 1
+    assert "numpy -> candle: copied: requested" in child.stderr

@@ -1,0 +1,298 @@
+"""Tensor's own methods: what they give, share and refuse."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import Any
+
+import pytest
+
+import candle
+from candle import ledger
+
+
+def grid() -> candle.Tensor:
+    return candle.arange(6, dtype="float32").reshape(2, 3)
+
+
+def test_attributes() -> None:
+    t = grid()
+    assert (t.shape, t.stride, t.ndim, t.rank) == ((2, 3), (3, 1), 2, 2)
+    assert (t.size, t.nelement, t.itemsize, t.nbytes) == (6, 6, 4, 24)
+    assert (str(t.dtype), str(t.device), t.readonly) == ("float32", "cpu", False)
+    assert t.data_ptr() % 256 == 0
+    assert len(t) == 2
+    assert t.T.is_fortran_contiguous()
+    assert not t.T.is_contiguous()
+    assert t.flags["C_CONTIGUOUS"] is True
+    assert t.flags.f_contiguous is False
+    assert t.flags.writeable is True
+    assert "WRITEABLE : True" in repr(t.flags)
+
+
+def test_T_is_for_two_axes() -> None:
+    with pytest.raises(ValueError, match="mT"):
+        _ = candle.zeros(3).T
+    with pytest.raises(ValueError, match="mT"):
+        _ = candle.zeros((1, 2, 3)).T
+    assert candle.zeros((1, 2, 3)).mT.shape == (1, 3, 2)
+
+
+def test_no_hash_and_elementwise_equality() -> None:
+    t = grid()
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(t)
+    equal = t == [[0, 1, 9], [3, 4, 5]]
+    assert equal.tolist() == [[True, True, False], [True, True, True]]
+    assert (t != grid()).tolist() == [[False] * 3] * 2
+    assert str(equal.dtype) == "bool"
+
+
+def test_numbers_of_one_element() -> None:
+    t = candle.tensor([[3]])
+    assert (int(t), float(t), complex(t), bool(t), [10, 20, 30, 40][t]) == (
+        3,
+        3.0,
+        3 + 0j,
+        True,
+        40,
+    )
+    assert f"{candle.tensor(2.5):.2f}" == "2.50"
+    for convert in (int, float, complex, bool):
+        with pytest.raises(ValueError, match="tolist"):
+            convert(grid())
+    with pytest.raises(TypeError, match="integers"):
+        [1][candle.tensor(0.0)]
+    with pytest.raises(ValueError, match="tolist"):
+        grid().item()
+
+
+def test_iteration() -> None:
+    assert [row.tolist() for row in grid()] == [[0, 1, 2], [3, 4, 5]]
+    for use in (iter, len):
+        with pytest.raises(TypeError, match="no axes"):
+            use(candle.tensor(1))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "words"),
+    [
+        (2, IndexError, "out of bounds"),
+        (-3, IndexError, "out of bounds"),
+        (2**70, IndexError, "out of bounds"),
+        ((0, 0, 0), IndexError, "too many"),
+        ((..., ...), IndexError, "ellipsis"),
+        (True, TypeError, "masks"),
+        ([0, 1], TypeError, "masks"),
+        (1.0, TypeError, "masks"),
+        ("a", TypeError, "masks"),
+        (slice(None, None, 0), ValueError, "zero"),
+    ],
+)
+def test_wrong_indices(key: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        grid()[key]
+
+
+def test_too_many_axes() -> None:
+    with pytest.raises(IndexError, match="64"):
+        grid()[(None,) * 63]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        ("t.permute(0)", ValueError, "each of the 2 axes"),
+        ("t.permute(0, 0)", ValueError, "each of the 2 axes"),
+        ("t.permute(0, 2)", IndexError, "axis 2"),
+        ("t.squeeze(0)", ValueError, "extent 1"),
+        ("t.unsqueeze(4)", IndexError, "axis 4"),
+        ("t.narrow(1, 2, 2)", IndexError, "outside"),
+        ("t.narrow(1, 0, -1)", IndexError, "outside"),
+        ("t.broadcast_to(3, 3)", ValueError, "broadcast"),
+        ("t.broadcast_to(3)", ValueError, "broadcast"),
+        ("t.view(4)", ValueError, "elements"),
+        ("t.view(-1, -1)", ValueError, "elements"),
+        ("t.view(-1, 4)", ValueError, "elements"),
+        ("t.reshape(-2, -3)", ValueError, "extent"),
+        ("t.T.view(6)", ValueError, "reshape"),
+        ("t.unflatten(1, (2, 2))", ValueError, "elements"),
+        ("t.flatten(1, 0)", ValueError, "before"),
+        ('t.to("nothing")', (TypeError, ValueError), "nothing"),
+        ('t.to("cuda")', BufferError, "cuda"),
+        ('t.to("float64", copy=False)', candle.CopyError, "float64"),
+        ('t.to("complex64").to("float32")', BufferError, "real part"),
+        ('t.fill_("a")', TypeError, "number"),
+        ("t.fill_(1j)", BufferError, "complex"),
+        ("t.copy_([1, 2])", ValueError, "broadcast"),
+    ],
+)
+def test_wrong_calls(call: str, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        eval(call, {"t": grid()})
+
+
+def test_views_share() -> None:
+    t = grid()
+    views = [
+        t.permute(1, 0),
+        t.transpose(0, 1),
+        t.T,
+        t.squeeze(),
+        t.unsqueeze(1),
+        t.narrow(0, 0, 1),
+        t.broadcast_to(4, 2, 3),
+        t.broadcast_as(4, 2, 3),
+        t.view(3, 2),
+        t.view(-1),
+        t.unflatten(1, (3, 1)),
+        t.reshape(6),
+        t.flatten(),
+        t.contiguous(),
+        t.to("float32"),
+        t.view("int32"),
+    ]
+    assert {v.data_ptr() for v in views} == {t.data_ptr()}
+    t.fill_(7)
+    assert all(
+        v.view("float32").tolist() != [] and set(_flat(v.view("float32").tolist())) == {7}
+        for v in views
+    )
+
+
+def _flat(values: Any) -> list[Any]:
+    return [values] if not isinstance(values, list) else [x for v in values for x in _flat(v)]
+
+
+def test_view_of_bytes() -> None:
+    t = candle.tensor([1.0, -2.0], dtype="float32")
+    assert t.view("uint8").shape == (8,)
+    assert t.view("uint8").view("float32").tolist() == [1.0, -2.0]
+    assert t.view(candle.int32).tolist() == [0x3F800000, -0x40000000]
+    assert t.view("float64").shape == (1,)
+    odd = candle.zeros(12, dtype="uint8")[1:9]
+    with pytest.raises(ValueError, match="alignment"):
+        odd.view("float32")
+    with pytest.raises(ValueError, match="contiguous"):
+        candle.zeros((2, 4), dtype="uint8")[:, ::2].view("int16")
+    assert candle.zeros(3, dtype="uint8").view("int4").shape == (6,)
+
+
+def test_copies_are_copies() -> None:
+    t = grid()
+    for fresh in (t.copy(), t.clone(), t.to("float32", copy=True), t.reshape(6, copy=True)):
+        assert fresh.data_ptr() != t.data_ptr()
+        assert not fresh.readonly
+        assert fresh.is_contiguous()
+    assert t.T.contiguous().tolist() == t.T.tolist()
+    assert t.to("int8").to_dtype("f64").dtype == "float64"
+    assert t.to(candle.zeros(1, dtype="int16")).dtype == "int16"
+    assert t.to_device("cpu") is t
+
+
+def test_read_only_memory_is_not_written() -> None:
+    t = candle.asarray(b"abc")
+    assert t.readonly
+    assert t[1:].readonly
+    assert t.view("int8").readonly
+    for write in (
+        lambda: t.fill_(0),
+        lambda: t.copy_(t),
+        lambda: t.__setitem__(0, 1),
+        lambda: t[1:].fill_(0),
+    ):
+        with pytest.raises(ValueError, match=r"read-only.*copy\(\)"):
+            write()
+    assert t.tolist() == [97, 98, 99]
+    assert not t.copy().readonly
+
+
+def test_stride_zero_is_not_written() -> None:
+    b = candle.zeros(3).broadcast_to(2, 3)
+    assert not b.readonly
+    for write in (
+        lambda: b.fill_(1),
+        lambda: b.__setitem__(..., 1),
+        lambda: b.__setitem__((slice(None), 0), 1),
+    ):
+        with pytest.raises(ValueError, match="stride 0"):
+            write()
+    b[0] = 5
+    assert b.tolist() == [[5, 5, 5]] * 2
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int8", 128), ("uint8", -1), ("uint64", 2**64), ("int64", 2**63)]
+)
+def test_numbers_that_do_not_fit(dtype: str, value: int) -> None:
+    t = candle.zeros(2, dtype=dtype)
+    for write in (
+        lambda: t.fill_(value),
+        lambda: t.__setitem__(0, value),
+        lambda: candle.tensor([value], dtype=dtype),
+        lambda: candle.tensor(value, dtype=dtype),
+    ):
+        with pytest.raises(ValueError, match="fit"):
+            write()
+    assert t.tolist() == [0, 0]
+
+
+def test_every_copy_is_told_of_before_it_is_made() -> None:
+    plans: list[candle.Plan] = []
+    t = grid()
+    with ledger.listening(plans.append):
+        t.T.contiguous()
+        t.to("float64")
+        t.copy()
+        t.T.reshape(6)
+        candle.from_dlpack(t, order="C")
+        candle.from_dlpack(t.T, order="C")
+    assert [(p.action, [r.code for r in p.reasons], p.nbytes) for p in plans] == [
+        ("copy", ["order"], 24),
+        ("copy", ["dtype"], 48),
+        ("copy", ["requested"], 24),
+        ("copy", ["order"], 24),
+        ("copy", ["order"], 24),
+    ]
+    t.copy()
+    assert len(plans) == 5
+
+
+def test_a_listener_can_forbid() -> None:
+    def forbid(plan: candle.Plan) -> None:
+        raise candle.CopyError("no copies here", plan)
+
+    with ledger.listening(forbid), pytest.raises(candle.CopyError, match="no copies here"):
+        grid().T.contiguous()
+
+
+def test_weak_references_and_subclasses() -> None:
+    t = grid()
+    seen = weakref.ref(t)
+    assert seen() is t
+    del t
+    assert seen() is None
+
+    class Mine(candle.Tensor):
+        pass
+
+    mine = Mine([1, 2])
+    mine.name = "mine"  # type: ignore[attr-defined]
+    assert isinstance(mine, Mine)
+    assert candle.asarray(mine).data_ptr() == mine.data_ptr()
+    assert mine.tolist() == [1, 2]
+
+
+def test_not_tracked_by_the_collector() -> None:
+    import gc
+
+    assert not gc.is_tracked(grid())
+
+
+def test_nan_and_infinities_survive_lists() -> None:
+    t = candle.tensor([math.nan, math.inf, -math.inf, -0.0])
+    values = t.tolist()
+    assert math.isnan(values[0])
+    assert values[1:3] == [math.inf, -math.inf]
+    assert math.copysign(1, values[3]) == -1
