@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 import children
@@ -21,6 +22,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "isolated: run this test in a pytest process of its own, as it may crash"
     )
+    if importlib.util.find_spec("hypothesis") is not None:
+        import hypothesis
+
+        slow = [hypothesis.HealthCheck.too_slow]
+        hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=slow)
+        hypothesis.settings.load_profile("untimed")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,7 @@ copy; where memory cannot be shared it copies, and says why.
 from __future__ import annotations
 
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
+from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from .creation import (
     arange,
     asarray,
@@ -74,15 +75,11 @@ from .dtypes import (
     uint64,
 )
 from .joining import cat, stack
-from .plan import CopyError, Plan, Reason
+from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
+from .sampling import rand, randn
 from .tensor import Tensor
 
 from .creation import tensor  # isort: skip  (after the module of that name)
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .frameworks.torch import ReadOnlyCopyWarning
-    from .sampling import rand, randn
 
 __all__ = [
     "CopyError",
@@ -159,21 +156,4 @@ __all__ = [
     "zeros_like",
 ]
 
-# Names that are loaded when first used.
-_LATE = {"ReadOnlyCopyWarning": "frameworks.torch", "rand": "sampling", "randn": "sampling"}
-
 __version__ = "0.1.0"
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value: object = getattr(import_module(f"{__name__}.{_LATE[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-__all__ = ["CopyError", "Plan", "Reason", "refusal"]
+__all__ = ["CopyError", "Plan", "ReadOnlyCopyWarning", "Reason", "refusal"]
 
 # What to do about each reason. The facts are measured where the decision is made, in the native
 # core.
@@ -31,7 +31,7 @@ REMEDIES: Final = {
     'jax.config.update("jax_enable_x64", True)',
     "device": "bring the data to the CPU with its own framework first",
     "requires_grad": "call .detach() on it first",
-    "no_cast": "take the real part first",
+    "no_cast": "take the real part first, with the framework it comes from",
     "masked": "fill the mask first: x.filled(value)",
     "sparse": "make it dense first: x.to_dense()",
     "no_memory": "give it memory first; a meta or fake tensor has a shape and no elements",
@@ -47,6 +47,12 @@ REMEDIES: Final = {
 }
 
 
+class ReadOnlyCopyWarning(UserWarning):
+    """Read-only memory was copied because the consumer has no read-only tensors."""
+
+    __module__ = "candle"
+
+
 class Reason:
     """One reason why a move cannot share memory.
 
@@ -60,6 +66,7 @@ class Reason:
         What to do about it.
     """
 
+    __module__ = "candle"
     __slots__ = ("code", "fact")
 
     def __init__(self, code: str, fact: str) -> None:
@@ -100,6 +107,7 @@ class Plan:
         Who has the memory, and who gets it.
     """
 
+    __module__ = "candle"
     __slots__ = ("action", "consumer", "nbytes", "producer", "reasons", "route")
 
     def __init__(
@@ -133,6 +141,8 @@ class CopyError(BufferError, ValueError):
     plan : Plan
         The move that was refused, with the reasons of the copy it would have been.
     """
+
+    __module__ = "candle"
 
     def __init__(self, message: str, plan: Plan) -> None:
         super().__init__(message)

@@ -66,7 +66,7 @@ bool copy_into(Tensor* dst, const Tensor* src) noexcept {
   const Source source = source_of(src);
   Decision decision = decide(source, demand, CopyMode::always);
   decision.nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
-  const Move move{decision, source, demand, "candle"};
+  const Move move{decision, source, demand, state.tensor_type};
   if (decision.action == Action::refuse) {
     refuse(move);
     return false;
@@ -80,8 +80,46 @@ bool copy_into(Tensor* dst, const Tensor* src) noexcept {
   return run_copy(to, from, dst->ndim(), dst->shape(), decision.nbytes);
 }
 
+namespace {
+
+/// Turns the sign of numbers that lie next to each other: of all, or of every second one, which are
+/// imaginary parts.
+template <typename Bits>
+void turn_signs(std::byte* data, int64_t count, bool even, bool odd) {
+  constexpr Bits sign = Bits{1} << (8 * sizeof(Bits) - 1);
+  auto* numbers = reinterpret_cast<Bits*>(data);
+  for (int64_t i = 0; i < count; i++) numbers[i] ^= (i % 2 == 0 ? even : odd) ? sign : Bits{0};
+}
+
+/// Gives a fresh copy of a conjugate or negative view the values of the view.
+void apply_signs(Tensor* fresh, ReasonSet reasons) {
+  const bool neg = (reasons & bit(Reason::neg_bit)) != 0;
+  const bool conj = (reasons & bit(Reason::conj_bit)) != 0;
+  const bool is_complex = fresh->row().kind == Kind::complex_number;
+  const int64_t count = is_complex ? 2 * fresh->size : fresh->size;
+  const bool odd = is_complex ? neg != conj : neg;
+  switch (fresh->bits() / (is_complex ? 2 : 1)) {
+    case 16:
+      return turn_signs<uint16_t>(fresh->data, count, neg, odd);
+    case 32:
+      return turn_signs<uint32_t>(fresh->data, count, neg, odd);
+    default:
+      return turn_signs<uint64_t>(fresh->data, count, neg, odd);
+  }
+}
+
+}  // namespace
+
 PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept {
   const DTypeId dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  const ReasonSet signs = source.reasons & sign_reasons;
+  if (signs != 0 && dtype != source.dtype) {  // signs first: a cast may saturate
+    Demand same = demand;
+    same.cast_to = unknown_dtype;
+    const Ref resolved = Ref::steal(copy_of(state.tensor_type, source, same));
+    return resolved ? copy_of(type, source_of(reinterpret_cast<Tensor*>(resolved.get())), demand)
+                    : nullptr;
+  }
   const bool padded = !demand.packed && dtype_table[dtype].dlpack.bits < 8;
   Tensor* result = allocate(type, dtype, source.ndim, source.shape, 256, padded);
   if (result == nullptr) return nullptr;
@@ -92,9 +130,10 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   const Side to{result->data, result->row().dlpack, false, padded, to_strides};
   const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
                   from_strides};
-  // The shape of the result, not of the source: a producer may change its own while the GIL is released.
-  if (!run_copy(to, from, source.ndim, result->shape(), bytes_of(source.size, dtype, padded)))
-    return nullptr;
+  // The result's shape, not the source's: a producer may change its own while the GIL is released.
+  const int64_t nbytes = bytes_of(source.size, dtype, padded);
+  if (!run_copy(to, from, source.ndim, result->shape(), nbytes)) return nullptr;
+  if (signs != 0) apply_signs(result, signs);
   return owned.release();
 }
 
@@ -103,7 +142,7 @@ PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
   const Source source = source_of(tensor);
   *decision = decide(source, demand, mode);
   if (decision->action == Action::share) return Py_NewRef(tensor->object());
-  const Move move{*decision, source, demand, "candle"};
+  const Move move{*decision, source, demand, state.tensor_type};
   if (decision->action == Action::refuse) {
     refuse(move);
     return nullptr;

@@ -85,7 +85,7 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   if (reasons == 0) return {source.route, Action::share, 0, 0};
   const bool refused = (reasons & fatal_reasons) != 0 || mode == CopyMode::never;
   return {source.route, refused ? Action::refuse : Action::copy, reasons,
-          bytes_of(source.size, result, false)};
+          bytes_of(source.size, result, !demand.packed)};
 }
 
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {

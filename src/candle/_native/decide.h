@@ -72,6 +72,10 @@ constexpr ReasonSet bit(Reason reason) { return ReasonSet{1} << static_cast<int>
 /// Reasons that no copy puts right.
 inline constexpr ReasonSet fatal_reasons = ~(bit(Reason::dtype_unknown) - 1);
 
+/// Reasons that say the memory holds other values than the tensor has: a copy of it has to change
+/// signs.
+inline constexpr ReasonSet sign_reasons = bit(Reason::conj_bit) | bit(Reason::neg_bit);
+
 /// Memory as a producer describes it. The arrays stay the producer's.
 struct Source {
   std::byte* data = nullptr;

@@ -46,7 +46,7 @@ bool refuse_cuda_interface(const Ingest& ingest) {
   if (!interface) return PyErr_Occurred() != nullptr;
   refuse_by(Route::array_interface, "device",
             "the memory is on a CUDA device; this version of candle moves host memory only",
-            ingest.producer());
+            Py_TYPE(ingest.x));
   return true;
 }
 
@@ -106,7 +106,7 @@ PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner)
   const Demand& demand = plain ? takes_everything : asked;
   const Decision decision = decide(source, demand, request.copy);
   if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
-  const Move move{decision, source, demand, ingest.producer()};
+  const Move move{decision, source, demand, Py_TYPE(ingest.x)};
   if (decision.action == Action::refuse) {
     refuse(move);
     return nullptr;

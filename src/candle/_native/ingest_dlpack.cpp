@@ -157,32 +157,6 @@ PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
   return nullptr;
 }
 
-/// conj and neg bits: the producer's own resolved copy comes in instead, where a copy is allowed.
-PyObject* resolve_bits(const Ingest& ingest, const TypeRecord& record, const Source& source) {
-  const Demand demand;
-  const Decision decision = decide(source, demand, ingest.request.copy);
-  const Move move{decision, source, demand, ingest.producer()};
-  if (decision.action == Action::refuse || record.resolve == nullptr) {
-    refuse(move);
-    return nullptr;
-  }
-  if (!candle::record(move)) return nullptr;
-  const Ref resolved = Ref::steal(PyObject_CallOneArg(record.resolve, ingest.x));
-  if (!resolved) return nullptr;
-  if (Py_TYPE(resolved.get()) != Py_TYPE(ingest.x)) {
-    PyErr_Format(PyExc_BufferError, "resolving the conj and neg bits of %s gives %s",
-                 ingest.producer(), Py_TYPE(resolved.get())->tp_name);
-    return nullptr;
-  }
-  Request rest = ingest.request;
-  rest.copy = CopyMode::if_needed;
-  PyObject* result = nullptr;
-  ingest_exchange({ingest.type, resolved.get(), rest}, record, &result);
-  return result;
-}
-
-constexpr ReasonSet view_bits = bit(Reason::conj_bit) | bit(Reason::neg_bit);
-
 PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described,
                           uint64_t flags, StorageRef&& owner) {
   Source source;
@@ -195,7 +169,6 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
   source.route = Route::exchange;
   source.read_only |= record.read_only;
   if (!ask_guards(record, ingest.x, &source)) return nullptr;
-  if ((source.reasons & view_bits) != 0) return resolve_bits(ingest, record, source);
   return finish(ingest, source, std::move(owner));
 }
 
@@ -259,7 +232,7 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
     source.route = Route::dlpack_versioned;
     const Demand demand;
     const Decision decision = decide(source, demand, ingest.request.copy);
-    refuse({decision, source, demand, ingest.producer()});
+    refuse({decision, source, demand, Py_TYPE(ingest.x)});
     return true;
   }
   Ref capsule = ask_capsule(ingest, method.get(), legacy);

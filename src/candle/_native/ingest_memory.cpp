@@ -152,7 +152,7 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
   if (entry(interface, "mask") != nullptr) {
     refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry",
-              ingest.producer());
+              Py_TYPE(ingest.x));
     return false;
   }
   PyObject* typestr = entry(interface, "typestr");

@@ -16,13 +16,28 @@ Ref reasons_of(const Move& move) {
   return list;
 }
 
+/// "torch.Tensor", and plain names of candle's own type and of builtins.
+Ref full_name(PyTypeObject* type) {
+  if (type == state.tensor_type) return Ref::steal(PyUnicode_FromString("candle"));
+  PyObject* object = reinterpret_cast<PyObject*>(type);
+  Ref module = Ref::steal(PyObject_GetAttrString(object, "__module__"));
+  Ref name = Ref::steal(PyObject_GetAttrString(object, "__qualname__"));
+  if (!module || !name || !PyUnicode_Check(module.get()) ||
+      PyUnicode_CompareWithASCIIString(module.get(), "builtins") == 0) {
+    PyErr_Clear();
+    return name ? std::move(name) : Ref::steal(PyUnicode_FromString(type->tp_name));
+  }
+  return Ref::steal(PyUnicode_FromFormat("%U.%U", module.get(), name.get()));
+}
+
 Ref describe_move(const Move& move) {
-  Ref reasons = reasons_of(move);
-  if (!reasons) return {};
-  return Ref::steal(Py_BuildValue("(ssLOss)", route_names[static_cast<int>(move.decision.route)],
+  const Ref reasons = reasons_of(move);
+  const Ref producer = full_name(move.producer);
+  if (!reasons || !producer) return {};
+  return Ref::steal(Py_BuildValue("(ssLOOs)", route_names[static_cast<int>(move.decision.route)],
                                   action_names[static_cast<int>(move.decision.action)],
                                   static_cast<long long>(move.decision.nbytes), reasons.get(),
-                                  move.producer, move.demand.consumer));
+                                  producer.get(), move.demand.consumer));
 }
 
 void raise_from_hook(const Ref& arguments) {
@@ -35,10 +50,12 @@ void raise_from_hook(const Ref& arguments) {
 
 void refuse(const Move& move) noexcept { raise_from_hook(describe_move(move)); }
 
-void refuse_by(Route route, const char* code, const char* fact, const char* producer) noexcept {
-  raise_from_hook(Ref::steal(Py_BuildValue("(ssi[(ss)]ss)", route_names[static_cast<int>(route)],
+void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* producer) noexcept {
+  const Ref name = full_name(producer);
+  if (!name) return;
+  raise_from_hook(Ref::steal(Py_BuildValue("(ssi[(ss)]Os)", route_names[static_cast<int>(route)],
                                            action_names[static_cast<int>(Action::refuse)], 0, code,
-                                           fact, producer, "candle")));
+                                           fact, name.get(), "candle")));
 }
 
 void blame_producer(const char* producer) noexcept {

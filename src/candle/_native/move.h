@@ -13,7 +13,7 @@ struct Move {
   const Decision& decision;
   const Source& source;
   const Demand& demand;
-  const char* producer;  // the type's name
+  PyTypeObject* producer;
 };
 
 /// Sets the exception of a refused move: a CopyError with its plan where a copy would have helped,
@@ -22,7 +22,7 @@ void refuse(const Move& move) noexcept;
 
 /// Sets a BufferError of a kind that only Python words know: `code` is a reason's name in
 /// candle.plan.
-void refuse_by(Route route, const char* code, const char* fact, const char* producer) noexcept;
+void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* producer) noexcept;
 
 /// A producer's own error becomes a BufferError that has it as its cause. MemoryError and
 /// non-Exceptions pass.

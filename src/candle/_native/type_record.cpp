@@ -55,7 +55,6 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->is_conj = question(attribute(answer, "is_conj"));
   record->is_neg = question(attribute(answer, "is_neg"));
   record->hold = attribute(answer, "hold");
-  record->resolve = attribute(answer, "resolve");
   record->stand_in = attribute(answer, "stand_in");
   record->explain = attribute(answer, "explain");
   if (record->kind == TypeKind::exchange && record->table == nullptr)
@@ -94,7 +93,7 @@ PyObject* forget(PyObject* capsule, PyObject*) {
     before->next = record->next;
   }
   for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->hold,
-                          record->resolve, record->stand_in, record->explain, record->watch}) {
+                          record->stand_in, record->explain, record->watch}) {
     drop(owned);
   }
   delete record;
@@ -191,7 +190,7 @@ bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept 
   }
   // Every operation that gives a negative view of real numbers gives one with gaps, or of one
   // element.
-  if (record.is_neg.method != nullptr &&
+  if (record.is_neg.method != nullptr && dtype_table[source->dtype].dlpack.bits >= 16 &&
       (source->size < 2 || !is_c_contiguous(source->ndim, source->shape, source->strides))) {
     const int neg = ask(record.is_neg, x);
     if (neg < 0) return false;

@@ -36,7 +36,6 @@ struct TypeRecord {
   Question is_conj;
   Question is_neg;
   PyObject* hold = nullptr;  // object -> what keeps its memory; then the borrowed DLTensor is taken
-  PyObject* resolve = nullptr;   // object -> a fresh object without conj and neg bits
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
 };

@@ -26,8 +26,6 @@ class Record:
         What has to be asked before a table is believed: a getset descriptor, and two callables.
     hold : callable, optional
         Gives what keeps an object's memory alive; then the object's managed struct is not kept.
-    resolve : callable, optional
-        Gives a fresh object without conj and neg bits.
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
     explain : callable, optional
@@ -42,7 +40,6 @@ class Record:
         "kind",
         "read_only",
         "requires_grad",
-        "resolve",
         "stand_in",
         "table",
     )
@@ -57,7 +54,6 @@ class Record:
         is_conj: object = None,
         is_neg: object = None,
         hold: object = None,
-        resolve: Callable[..., object] | None = None,
         stand_in: Callable[..., object] | None = None,
         explain: Callable[..., object] | None = None,
     ) -> None:
@@ -68,6 +64,5 @@ class Record:
         self.is_conj = is_conj
         self.is_neg = is_neg
         self.hold = hold
-        self.resolve = resolve
         self.stand_in = stand_in
         self.explain = explain

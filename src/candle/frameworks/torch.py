@@ -6,14 +6,14 @@ import sys
 import warnings
 
 from .._native import _core
-from ..plan import refusal
+from ..plan import ReadOnlyCopyWarning, refusal
 from .record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-__all__ = ["ReadOnlyCopyWarning", "door", "record"]
+__all__ = ["door", "record"]
 
 _DTYPES = (
     "bool",
@@ -24,10 +24,6 @@ _DTYPES = (
 )
 
 
-class ReadOnlyCopyWarning(UserWarning):
-    """Read-only memory was copied because torch has no read-only tensors."""
-
-
 def _module() -> Any:
     """Give torch, unless another package's import hook has put itself in its place."""
     torch = sys.modules.get("torch")
@@ -35,7 +31,7 @@ def _module() -> Any:
 
 
 def _refuse(x: Any, code: str, fact: str) -> NoReturn:
-    raise refusal("exchange", "refuse", 0, [(code, fact)], type(x).__name__, "candle")
+    raise refusal("exchange", "refuse", 0, [(code, fact)], "torch.Tensor", "candle")
 
 
 def _explain(x: Any) -> None:
@@ -57,10 +53,6 @@ def _explain(x: Any) -> None:
         )
     if str(x.dtype).startswith("torch.bits"):
         _refuse(x, "bits", f"the elements are {x.dtype}, bits without a meaning")
-
-
-def _resolve(x: Any) -> object:
-    return x.resolve_conj().resolve_neg()
 
 
 def _plain(x: Any) -> object:
@@ -95,7 +87,6 @@ def record(cls: type, base: type) -> Record | None:
         is_neg=base_type.is_neg,
         # module.half() re-seats a frozen Parameter and frees the memory under an exported struct.
         hold=base_type.untyped_storage if cls is torch.nn.Parameter else None,
-        resolve=_resolve,
         explain=_explain,
     )
 

@@ -1,0 +1,252 @@
+"""jax: immutable on the way in; dense, aligned and never narrowed on the way out."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import meeting
+import numpy as np
+import pytest
+
+import candle
+
+jax = pytest.importorskip("jax")
+jnp = jax.numpy
+
+WIDE = ("float64", "int64", "uint64", "complex128")
+BOTH = sorted(meeting.known("jax"))
+
+
+# --- in ---
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("dtype", BOTH)
+def test_arrays_come_in_read_only(dtype: str) -> None:
+    x = meeting.make("jax", dtype, "contiguous")
+    t = candle.asarray(x)
+    assert (str(t.dtype), t.readonly) == (dtype, True)
+    assert t.data_ptr() == x.unsafe_buffer_pointer()
+    for view in (t[1], t.T, t[::2], t.view("uint8")):
+        assert view.readonly
+    with pytest.raises(ValueError, match="read-only"):
+        t[0, 0] = 0
+    fresh = candle.asarray(x, copy=True)
+    assert not fresh.readonly
+    fresh[...] = fresh.copy()
+
+
+def test_read_only_towards_numpy_and_jax_is_shared() -> None:
+    x = jnp.arange(6, dtype="float32")
+    t = candle.asarray(x)
+    assert t.numpy().ctypes.data == x.unsafe_buffer_pointer()
+    assert not t.numpy().flags.writeable
+    assert t.jax(copy=False).unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_torch_never_writes_into_jax_unasked(framework: Any) -> None:
+    framework("torch")
+    x = jnp.arange(6, dtype="float32")
+    y = candle.asarray(x).torch()
+    y[0] = 9
+    assert x.tolist() == [0, 1, 2, 3, 4, 5]
+    on_the_callers_word = candle.asarray(x).torch(copy=False)
+    assert on_the_callers_word.data_ptr() == x.unsafe_buffer_pointer()
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_printing_before_or_after_changes_nothing(framework: Any) -> None:
+    """jax keeps the values it has shown once."""
+    framework("torch")
+    for show_first in (False, True):
+        x = jnp.asarray(np.arange(4, dtype=np.int32).reshape(2, 2))
+        if show_first:
+            str(x)
+        candle.asarray(x).torch().fill_(7)
+        assert x.tolist() == [[0, 1], [2, 3]]
+        assert str(x) == "[[0 1]\n [2 3]]"
+
+
+def test_deleted_arrays_are_refused() -> None:
+    x = jnp.arange(3)
+    x.delete()
+    with pytest.raises(BufferError):
+        candle.asarray(x)
+
+
+def test_keys_and_tracers_are_refused() -> None:
+    with pytest.raises((BufferError, TypeError)):
+        candle.asarray(jax.random.key(0))
+    seen: list[BaseException] = []
+
+    def traced(x: Any) -> Any:
+        try:
+            candle.asarray(x)
+        except (BufferError, TypeError) as error:
+            seen.append(error.with_traceback(None))
+        return x
+
+    jax.jit(traced)(jnp.arange(3.0, dtype="float32"))
+    assert len(seen) == 1
+    seen.clear()
+    gc.collect()
+
+
+def test_memory_outlives_the_array() -> None:
+    x = jnp.arange(100_000, dtype="float32")
+    t = candle.from_dlpack(x)
+    del x
+    gc.collect()
+    filler = [jnp.full(100_000, 7.0, "float32") for _ in range(20)]
+    assert np.array_equal(t.numpy(), np.arange(100_000))
+    del filler
+
+
+# --- out ---
+
+
+def _misaligned(start: int) -> candle.Tensor:
+    return candle.asarray(
+        meeting.aligned_bytes(np.arange(16, dtype=np.float32), start=start).view(np.float32)
+    )
+
+
+@pytest.mark.parametrize("start", [0, 4, 16, 32, 64, 128, 192])
+def test_alignment_to_64_bytes(start: int, capfd: pytest.CaptureFixture[str]) -> None:
+    t = _misaligned(start)
+    values = list(range(16))
+    y = t.jax()
+    assert y.tolist() == values
+    if start % 64 == 0:
+        assert y.unsafe_buffer_pointer() == t.data_ptr()
+        assert t.jax(copy=False).unsafe_buffer_pointer() == t.data_ptr()
+    else:
+        assert y.unsafe_buffer_pointer() != t.data_ptr()
+        plan = meeting.refused(t.jax, copy=False)
+        assert [reason.code for reason in plan.reasons] == ["alignment"]
+        assert plan.nbytes == 64
+        assert "64" in plan.reasons[0].fact
+        assert "align" in plan.reasons[0].remedy
+        t[0] = 99  # the copy does not see it
+        assert y.tolist() == values
+    fresh = t.jax(copy=True)
+    assert fresh.unsafe_buffer_pointer() != t.data_ptr()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_candles_own_memory_is_always_aligned() -> None:
+    for count in range(1, 50):
+        t = candle.ones((count,))
+        assert t.jax(copy=False).unsafe_buffer_pointer() == t.data_ptr()
+
+
+@pytest.mark.parametrize(
+    ("make", "codes"),
+    [
+        (lambda t: t[:, ::2], {"not_dense"}),
+        (lambda t: t[:, :4], {"not_dense"}),
+        (lambda t: t[:1].broadcast_to((3, 8)), {"not_dense"}),
+        (lambda t: t[::-1], {"negative_stride"}),
+        (lambda t: t[0, 1:], {"alignment"}),
+        (lambda t: t[1:, ::2], {"not_dense", "alignment"}),
+    ],
+)
+def test_density(make: Any, codes: set[str]) -> None:
+    t = make(candle.arange(48, dtype="float32").reshape((6, 8)))
+    assert t.jax().tolist() == t.tolist()
+    found = {reason.code for reason in meeting.refused(t.jax, copy=False).reasons}
+    assert found >= codes
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 2, 1), (2, 0, 1)])
+def test_every_order_of_the_axes_is_dense(order: tuple[int, ...]) -> None:
+    t = candle.arange(24, dtype="float32").reshape((2, 3, 4)).permute(*order)
+    y = t.jax(copy=False)
+    assert y.unsafe_buffer_pointer() == t.data_ptr()
+    assert y.tolist() == t.tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (0, 3), (1,), (1, 1), (1, 5, 1)])
+def test_small_shapes(shape: tuple[int, ...]) -> None:
+    t = candle.ones(shape)
+    y = t.jax(copy=False)
+    assert y.shape == shape
+    assert t.size == 0 or y.unsafe_buffer_pointer() == t.data_ptr()
+
+
+@pytest.fixture
+def x32() -> Any:
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.mark.usefixtures("x32")
+@pytest.mark.parametrize("layout", ["contiguous", "stepped", "negative", "0-d"])
+@pytest.mark.parametrize("dtype", WIDE)
+def test_nothing_is_narrowed(dtype: str, layout: str) -> None:
+    """Under every copy=, as no copy puts it right; the message names both ways out."""
+    t = meeting.make("candle", dtype, layout)
+    for copy in (None, False, True):
+        with pytest.raises(BufferError) as caught:
+            t.jax(copy=copy)
+        assert not isinstance(caught.value, candle.CopyError)
+        text = str(caught.value)
+        assert "jax_enable_x64" in text
+        assert ".to(" in text
+        assert dtype in text
+        del caught
+
+
+@pytest.mark.usefixtures("x32")
+def test_the_remedies_work() -> None:
+    t = candle.arange(4, dtype="float64")
+    assert t.to("float32").jax().tolist() == [0, 1, 2, 3]
+    jax.config.update("jax_enable_x64", True)
+    y = t.jax(copy=False)
+    assert (str(y.dtype), y.unsafe_buffer_pointer()) == ("float64", t.data_ptr())
+
+
+@pytest.mark.usefixtures("x32")
+@pytest.mark.parametrize("dtype", [name for name in BOTH if name not in WIDE])
+def test_other_dtypes_need_no_x64(dtype: str) -> None:
+    t = meeting.make("candle", dtype, "contiguous")
+    y = t.jax(copy=False)
+    assert (y.dtype.name, y.unsafe_buffer_pointer()) == (dtype, t.data_ptr())
+    assert candle.asarray(y).data_ptr() == t.data_ptr()
+
+
+def test_arrays_hold_the_memory() -> None:
+    t = candle.arange(100_000, dtype="float32")
+    y, z = t.jax(), jax.dlpack.from_dlpack(t)
+    address = t.data_ptr()
+    del t
+    gc.collect()
+    filler = [candle.full((100_000,), 7.0) for _ in range(20)]
+    assert y.unsafe_buffer_pointer() == z.unsafe_buffer_pointer() == address
+    assert np.array_equal(y, np.arange(100_000))
+    assert np.array_equal(z, np.arange(100_000))
+    del filler
+
+
+def test_functions_of_jax_work_on_what_they_get() -> None:
+    t = candle.arange(6, dtype="float32").reshape((2, 3))
+    assert float(jax.jit(jnp.sum)(t.jax())) == 15
+    assert jnp.asarray(t).tolist() == t.tolist()
+    assert jax.device_put(t.numpy()).tolist() == t.tolist()
+    y = candle.asarray(jnp.exp(t.T.jax()))
+    assert y.shape == (3, 2)
+
+
+def test_standard_door_copies_read_only_memory() -> None:
+    """It asks for a legacy capsule, which cannot say read-only; jax() knows that jax never writes."""
+    a = meeting.aligned_bytes(np.arange(16, dtype=np.float32)).view(np.float32)
+    a.flags.writeable = False
+    t = candle.asarray(a)
+    assert jax.dlpack.from_dlpack(t).unsafe_buffer_pointer() != t.data_ptr()
+    assert t.jax().unsafe_buffer_pointer() == t.data_ptr()
+    with pytest.raises(BufferError):
+        t.__dlpack__(copy=False)

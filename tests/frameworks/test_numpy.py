@@ -1,0 +1,335 @@
+"""numpy's many kinds of arrays: shared, copied right, or refused with the remedy."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import meeting
+import ml_dtypes
+import numpy as np
+import pytest
+from interfaces import Interface
+
+import candle
+from candle._native import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RECORD = np.dtype([("a", np.uint8), ("x", np.float32)])
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "masked": (lambda: np.ma.masked_array([1.0, 2.0], [False, True]), r"filled"),
+    "masked without a mask": (lambda: np.ma.masked_array([1.0, 2.0]), r"filled"),
+    "masked, 0-d": (lambda: np.ma.masked, r"filled"),
+    "objects": (lambda: np.array([1, "a"], dtype=object), r"numbers"),
+    "ragged objects": (lambda: np.array([[1, 2], [3]], dtype=object), r"ragged.*pad"),
+    "structured": (lambda: np.zeros(3, RECORD), r'x\["'),
+    "structured with objects": (lambda: np.zeros(3, [("o", object)]), r"x\[|numbers"),
+    "records": (lambda: np.zeros(3, RECORD).view(np.recarray), r'x\["'),
+    "plain void": (lambda: np.zeros(3, "V4"), r"V4|void"),
+    "datetime": (lambda: np.zeros(3, "M8[s]"), r'view\("int64"\)'),
+    "timedelta": (lambda: np.zeros(3, "m8[ns]"), r'view\("int64"\)'),
+    "long double": (lambda: np.zeros(3, np.longdouble), r'astype\("float64"\)'),
+    "long complex": (lambda: np.zeros(3, np.clongdouble), r"astype"),
+    "bytes": (lambda: np.array([b"ab", b"c"]), r"text"),
+    "str": (lambda: np.array(["ab", "c"]), r"text"),
+    "StringDType": (lambda: np.array(["ab"], np.dtypes.StringDType()), r"text|numbers"),
+    "chararray": (lambda: np.char.array(["ab"]), r"text"),
+    "int2": (lambda: np.zeros(3, ml_dtypes.int2), r"int2"),
+    "datetime scalar": (lambda: np.datetime64("2020-01-01"), r"int64"),
+    "str scalar": (lambda: np.str_("a"), r"text"),
+    "void scalar": (lambda: np.zeros(1, RECORD)[0], r'x\["'),
+    "long double scalar": (lambda: np.longdouble(1), r"float64"),
+}
+
+
+@pytest.mark.parametrize("way", ["asarray", "copy", "dtype", "list", "from_dlpack"])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_refused_with_the_remedy(kind: str, way: str) -> None:
+    make, remedy = REFUSED[kind]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        x = make()
+    ways: dict[str, Callable[[], Any]] = {
+        "asarray": lambda: candle.asarray(x),
+        "copy": lambda: candle.asarray(x, copy=True),
+        "dtype": lambda: candle.asarray(x, dtype="float32"),
+        "list": lambda: candle.asarray([x]),
+        "from_dlpack": lambda: candle.from_dlpack(x),
+    }
+    with pytest.raises(BufferError, match=remedy) as caught:
+        ways[way]()
+    assert not isinstance(caught.value, candle.CopyError)
+
+
+# --- subclasses and scalars ---
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_matrix_is_two_dimensional_memory() -> None:
+    m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    t = candle.asarray(m)
+    assert (t.shape, t.tolist()) == ((2, 2), [[1, 2], [3, 4]])
+    assert t.data_ptr() == m.ctypes.data
+    assert t[0].shape == (2,)
+    assert type(t.numpy()) is np.ndarray
+
+
+def test_subclasses_of_users_are_shared() -> None:
+    class Mine(np.ndarray):
+        def __array_finalize__(self, other: Any) -> None:
+            self.note = getattr(other, "note", None)
+
+    a = np.arange(6.0).reshape(2, 3).T.view(Mine)
+    t = candle.asarray(a, copy=False)
+    assert (t.data_ptr(), t.shape, t.readonly) == (a.ctypes.data, (3, 2), False)
+    plain = np.arange(3.0).view(np.recarray)
+    assert candle.asarray(plain).data_ptr() == plain.ctypes.data
+
+
+@pytest.mark.parametrize(("mode", "readonly"), [("r", True), ("r+", False), ("c", False)])
+def test_memory_maps(tmp_path: Path, mode: Any, readonly: bool) -> None:
+    path = tmp_path / "data"
+    np.arange(8, dtype=np.float32).tofile(path)
+    mapped = np.memmap(path, np.float32, mode)
+    t = candle.asarray(mapped)
+    assert (t.data_ptr(), t.readonly) == (mapped.ctypes.data, readonly)
+    assert t[2:].readonly == readonly
+    assert t.numpy().flags.writeable != readonly
+    del mapped
+    assert t.tolist() == list(range(8))
+    if readonly:
+        with pytest.raises(ValueError, match="read-only"):
+            t[0] = 9
+    else:
+        t[0] = 9
+        assert t[0].item() == 9
+
+
+SCALARS = [np.dtype(name).type for name in meeting.NUMPY_DLPACK]
+SCALARS += [ml_dtypes.bfloat16, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fn]
+
+
+@pytest.mark.parametrize("kind", SCALARS, ids=lambda kind: kind.__name__)
+def test_scalars_keep_their_dtype(kind: Any) -> None:
+    one = kind(1)
+    t = candle.asarray(one)
+    assert (str(t.dtype), t.shape, t.item()) == (np.dtype(kind).name, (), 1)
+    assert candle.Tensor(one).dtype == t.dtype
+    assert candle.asarray([one, kind(0)]).dtype == t.dtype
+    assert candle.asarray([one, kind(0)]).tolist() == [1, 0]
+    assert candle.asarray([[one], [one]]).shape == (2, 1)
+    assert candle.asarray(one, dtype="float64").dtype == candle.float64
+
+
+def test_lists_of_different_scalars_are_not_guessed_at() -> None:
+    with pytest.raises(TypeError, match="dtype="):
+        candle.asarray([np.float16(1), np.float64(2)])
+    assert candle.asarray([np.float16(1), np.float64(2)], dtype="float64").tolist() == [1, 2]
+
+
+# --- what only a copy puts right ---
+
+
+def _roads(x: np.ndarray[Any, Any]) -> list[Callable[..., Any]]:
+    """candle.asarray of the array, and of objects that speak one protocol of it."""
+    interface = type("OnlyInterface", (), {"__array_interface__": x.__array_interface__})()
+    struct = type("OnlyStruct", (), {"__array_struct__": x.__array_struct__})()
+    made = [
+        lambda source=source, **k: candle.asarray(source, **k) for source in (interface, struct)
+    ]
+    return [lambda **k: candle.asarray(x, **k), lambda **k: candle.Tensor(x, **k), *made]
+
+
+def _copied_right(x: np.ndarray[Any, Any], *codes: str) -> None:
+    truth = np.ascontiguousarray(x).astype(x.dtype.newbyteorder("="))
+    for road in _roads(x):
+        t = road()
+        assert t.dtype == truth.dtype
+        assert t.numpy().tobytes() == truth.tobytes()
+        assert t.is_contiguous()
+        assert not t.readonly
+        plan = meeting.refused(road, copy=False)
+        assert [reason.code for reason in plan.reasons] == list(codes)
+        assert plan.nbytes == truth.nbytes
+
+
+WIDE = [name for name in meeting.NUMPY_DLPACK if np.dtype(name).itemsize > 1]
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "stepped", "negative", "0-d"])
+@pytest.mark.parametrize("dtype", WIDE)
+def test_foreign_byte_order(dtype: str, layout: str) -> None:
+    values = meeting.make("numpy", dtype, "contiguous")
+    x = meeting.LAYOUTS[layout](values.byteswap().view(values.dtype.newbyteorder("S")))
+    assert not x.dtype.isnative
+    _copied_right(x, "byte_order")
+    view = memoryview(x) if np.dtype(dtype).kind != "c" or layout == "0-d" else None
+    if view is not None and x.dtype.kind != "c":
+        assert _core.ingest_by("buffer", x).numpy().tobytes() == x.astype(dtype).tobytes()
+
+
+def test_single_bytes_have_no_order() -> None:
+    for code in (">u1", ">i1", ">?"):
+        x = np.ones(3, code)
+        assert candle.asarray(x, copy=False).data_ptr() == x.ctypes.data
+
+
+def test_strides_between_items() -> None:
+    """A view of pairs over rows of seven floats: 28 bytes, no multiple of 8."""
+    x = np.arange(14, dtype=np.float32).reshape(2, 7)[:, :6].view(np.complex64)
+    _copied_right(x, "odd_stride")
+    field = np.zeros(5, RECORD)
+    field["x"] = np.arange(5)
+    for x in (field["x"], field["x"][::-1], field["x"][1:3]):
+        t = candle.asarray(x)
+        assert t.tolist() == x.tolist()
+        codes = {reason.code for reason in meeting.refused(candle.asarray, x, copy=False).reasons}
+        assert codes >= {"odd_stride"}
+    assert candle.asarray(field["a"], copy=False).stride == (5,)
+    one = field["x"][:1]  # its stride means nothing
+    assert candle.asarray(one).tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+@pytest.mark.parametrize("start", [1, 2, 4, 8])
+def test_alignment(dtype: str, start: int) -> None:
+    """To the item; of complex numbers to the component."""
+    data = meeting.content(dtype)
+    x = meeting.aligned_bytes(data, start=start).view(dtype).reshape(meeting.SHAPE)
+    size = np.dtype(dtype).itemsize
+    needed = size // 2 if np.dtype(dtype).kind == "c" else size
+    if start % needed:
+        _copied_right(x, "misaligned")
+    else:
+        assert candle.asarray(x, copy=False).data_ptr() == x.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", WIDE)
+def test_everything_wrong_at_once(dtype: str) -> None:
+    """Foreign order, odd address, odd strides, backwards: copied once, and right."""
+    size = np.dtype(dtype).itemsize
+    record = np.dtype([("pad", np.uint8), ("x", np.dtype(dtype).newbyteorder("S"))])
+    field = np.zeros(48, record)
+    field["x"] = np.frombuffer(meeting.content(dtype).tobytes(), dtype)
+    x = field["x"].reshape(6, 8)[::-1, ::3].T
+    codes = {reason.code for reason in meeting.refused(candle.asarray, x, copy=False).reasons}
+    assert codes >= {"byte_order", "odd_stride"}
+    assert candle.asarray(x).numpy().tobytes() == x.astype(dtype).tobytes()
+    assert x.strides[-1] % size
+
+
+def test_interface_without_an_owner_of_the_dtype() -> None:
+    """A typestr of bytes alone is no dtype."""
+    with pytest.raises(BufferError):
+        candle.asarray(Interface(bytes(4), shape=(2,), typestr="<V2"))
+
+
+# --- numpy changes an array that candle shares ---
+
+
+def test_a_new_shape_or_dtype_of_the_array_changes_nothing() -> None:
+    a = np.arange(6.0)
+    t = candle.asarray(a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        a.shape = (2, 3)
+        a.strides = (8, 16)
+        a.dtype = np.int64
+    a.flags.writeable = False
+    assert (t.shape, t.stride, str(t.dtype), t.readonly) == ((6,), (1,), "float64", False)
+    assert t.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_resize_is_refused_while_shared() -> None:
+    a = np.arange(6.0)
+    t = candle.asarray(a)
+    with pytest.raises(ValueError, match="resize"):
+        a.resize((1000,))
+    assert t.data_ptr() == a.ctypes.data
+    del t
+    a.resize((1000,))
+
+
+@pytest.mark.isolated
+def test_resize_without_the_check_does_not_hurt_the_bookkeeping() -> None:
+    """`refcheck=False` is the caller's word that nobody looks: nothing is read here."""
+    a = np.arange(100_000.0)
+    t = candle.asarray(a)
+    part = t[5:]
+    a.resize((10,), refcheck=False)
+    filler = [np.ones(100_000) for _ in range(10)]
+    assert t.shape == (100_000,)
+    del t, part, filler
+
+
+# --- read-only ---
+
+
+def test_read_only_travels_in_and_out() -> None:
+    a = np.arange(6.0)
+    a.flags.writeable = False
+    t = candle.asarray(a)
+    for view in (t, t[1:], t.reshape((2, 3)), t.reshape((2, 3)).T, t.unsqueeze(0), t.view("int64")):
+        assert view.readonly
+        out = view.numpy()
+        assert not out.flags.writeable
+        with pytest.raises(ValueError, match="WRITEABLE|writeable"):
+            out.flags.writeable = True
+        assert not np.asarray(view).flags.writeable
+        assert not np.from_dlpack(view).flags.writeable
+        for write in (
+            lambda view=view: view.__setitem__(..., 0),
+            lambda view=view: view.fill_(0),
+            lambda view=view: view.copy_(view.copy()),
+        ):
+            with pytest.raises(ValueError, match="read-only"):
+                write()
+    for fresh in (
+        t.copy(),
+        t.clone(),
+        candle.asarray(a, copy=True),
+        candle.tensor(a),
+        t.to("f4") if False else t.to("float32"),
+    ):
+        assert not fresh.readonly
+    assert t.numpy(copy=True).flags.writeable
+    assert a.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_broadcast_views_of_numpy_are_read_only() -> None:
+    a = np.arange(3.0)
+    t = candle.asarray(np.broadcast_to(a, (2, 3)))
+    assert (t.readonly, t.stride, t.data_ptr()) == (True, (0, 1), a.ctypes.data)
+    writable = candle.asarray(np.lib.stride_tricks.as_strided(a, (2, 3), (0, 8)))
+    assert (writable.readonly, writable.stride) == (False, (0, 1))
+    with pytest.raises(ValueError, match="stride 0"):
+        writable[...] = 1
+    with pytest.raises(ValueError, match="stride 0"):
+        writable[:, 0] = 1
+    writable[0] = 7
+    assert a.tolist() == [7, 7, 7]
+    assert writable.torch().stride() == (0, 1) if meeting.present("torch") else True
+
+
+def test_writes_are_seen_on_both_sides() -> None:
+    a = np.arange(6.0).reshape(2, 3)
+    t = candle.asarray(a)
+    a[0, 0] = 10
+    t[1, 2] = 20
+    t.numpy()[0, 1] = 30
+    np.from_dlpack(t)[0, 2] = 40
+    assert a.tolist() == t.tolist() == [[10, 30, 40], [3, 4, 20]]
+
+
+def test_negative_strides_stay_with_numpy() -> None:
+    a = np.arange(12.0).reshape(3, 4)[::-1, ::-1]
+    t = candle.asarray(a, copy=False)
+    assert t.stride == (-4, -1)
+    for out in (t.numpy(copy=False), np.asarray(t)):
+        assert (out.strides, out.ctypes.data) == (a.strides, a.ctypes.data)
+    plan = meeting.refused(t.__dlpack__, copy=False)
+    assert [reason.code for reason in plan.reasons] == ["negative_stride"]
