@@ -242,7 +242,7 @@ def test_functions_of_jax_work_on_what_they_get() -> None:
 
 
 def test_standard_door_copies_read_only_memory() -> None:
-    """It asks for a legacy capsule, which cannot say read-only; jax() knows that jax never writes."""
+    """It asks for a legacy capsule, which cannot say so; jax() knows that jax never writes."""
     a = meeting.aligned_bytes(np.arange(16, dtype=np.float32)).view(np.float32)
     a.flags.writeable = False
     t = candle.asarray(a)

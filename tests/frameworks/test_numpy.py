@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "masked without a mask": (lambda: np.ma.masked_array([1.0, 2.0]), r"filled"),
     "masked, 0-d": (lambda: np.ma.masked, r"filled"),
     "objects": (lambda: np.array([1, "a"], dtype=object), r"numbers"),
-    "ragged objects": (lambda: np.array([[1, 2], [3]], dtype=object), r"ragged.*pad"),
+    "ragged objects": (lambda: np.array([[1, 2], [3]], dtype=object), r"ragged"),
     "structured": (lambda: np.zeros(3, RECORD), r'x\["'),
     "structured with objects": (lambda: np.zeros(3, [("o", object)]), r"x\[|numbers"),
     "records": (lambda: np.zeros(3, RECORD).view(np.recarray), r'x\["'),
@@ -122,7 +123,7 @@ def test_scalars_keep_their_dtype(kind: Any) -> None:
     assert candle.asarray([one, kind(0)]).dtype == t.dtype
     assert candle.asarray([one, kind(0)]).tolist() == [1, 0]
     assert candle.asarray([[one], [one]]).shape == (2, 1)
-    assert candle.asarray(one, dtype="float64").dtype == candle.float64
+    assert candle.asarray(one, dtype="complex128").dtype == candle.complex128
 
 
 def test_lists_of_different_scalars_are_not_guessed_at() -> None:
@@ -138,10 +139,7 @@ def _roads(x: np.ndarray[Any, Any]) -> list[Callable[..., Any]]:
     """candle.asarray of the array, and of objects that speak one protocol of it."""
     interface = type("OnlyInterface", (), {"__array_interface__": x.__array_interface__})()
     struct = type("OnlyStruct", (), {"__array_struct__": x.__array_struct__})()
-    made = [
-        lambda source=source, **k: candle.asarray(source, **k) for source in (interface, struct)
-    ]
-    return [lambda **k: candle.asarray(x, **k), lambda **k: candle.Tensor(x, **k), *made]
+    return [functools.partial(candle.asarray, source) for source in (x, interface, struct)]
 
 
 def _copied_right(x: np.ndarray[Any, Any], *codes: str) -> None:
@@ -167,8 +165,7 @@ def test_foreign_byte_order(dtype: str, layout: str) -> None:
     x = meeting.LAYOUTS[layout](values.byteswap().view(values.dtype.newbyteorder("S")))
     assert not x.dtype.isnative
     _copied_right(x, "byte_order")
-    view = memoryview(x) if np.dtype(dtype).kind != "c" or layout == "0-d" else None
-    if view is not None and x.dtype.kind != "c":
+    if x.dtype.kind != "c":
         assert _core.ingest_by("buffer", x).numpy().tobytes() == x.astype(dtype).tobytes()
 
 
@@ -211,7 +208,6 @@ def test_alignment(dtype: str, start: int) -> None:
 @pytest.mark.parametrize("dtype", WIDE)
 def test_everything_wrong_at_once(dtype: str) -> None:
     """Foreign order, odd address, odd strides, backwards: copied once, and right."""
-    size = np.dtype(dtype).itemsize
     record = np.dtype([("pad", np.uint8), ("x", np.dtype(dtype).newbyteorder("S"))])
     field = np.zeros(48, record)
     field["x"] = np.frombuffer(meeting.content(dtype).tobytes(), dtype)
@@ -219,7 +215,7 @@ def test_everything_wrong_at_once(dtype: str) -> None:
     codes = {reason.code for reason in meeting.refused(candle.asarray, x, copy=False).reasons}
     assert codes >= {"byte_order", "odd_stride"}
     assert candle.asarray(x).numpy().tobytes() == x.astype(dtype).tobytes()
-    assert x.strides[-1] % size
+    assert x.strides[0] % np.dtype(dtype).itemsize
 
 
 def test_interface_without_an_owner_of_the_dtype() -> None:
@@ -277,7 +273,7 @@ def test_read_only_travels_in_and_out() -> None:
         assert view.readonly
         out = view.numpy()
         assert not out.flags.writeable
-        with pytest.raises(ValueError, match="WRITEABLE|writeable"):
+        with pytest.raises(ValueError, match=r"WRITEABLE|writeable"):
             out.flags.writeable = True
         assert not np.asarray(view).flags.writeable
         assert not np.from_dlpack(view).flags.writeable
@@ -288,13 +284,8 @@ def test_read_only_travels_in_and_out() -> None:
         ):
             with pytest.raises(ValueError, match="read-only"):
                 write()
-    for fresh in (
-        t.copy(),
-        t.clone(),
-        candle.asarray(a, copy=True),
-        candle.tensor(a),
-        t.to("f4") if False else t.to("float32"),
-    ):
+    asked_for = candle.asarray(a, copy=True), candle.tensor(a), t.to("float32")
+    for fresh in (t.copy(), t.clone(), *asked_for):
         assert not fresh.readonly
     assert t.numpy(copy=True).flags.writeable
     assert a.tolist() == [0, 1, 2, 3, 4, 5]

@@ -64,6 +64,12 @@ def test_requires_grad_is_refused_by_every_way_in(way: str) -> None:
             WAYS[way](x)
         assert not isinstance(caught.value, candle.CopyError), name
         del caught
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_no_grad_changes_nothing(way: str) -> None:
+    """It is about what is recorded, not about what a tensor is."""
+    for x in _needs_grad().values():
         with torch.no_grad(), pytest.raises(BufferError, match=r"\.detach\(\)"):
             WAYS[way](x)
 

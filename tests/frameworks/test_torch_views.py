@@ -49,9 +49,17 @@ def _slice(x: Any, data: Any) -> Any:
     ]
 
 
+def _available(x: Any) -> int:
+    """Elements from the start of the storage to its end."""
+    count = x.untyped_storage().nbytes() // x.element_size()
+    if count == 0:
+        raise ValueError("nothing is left to view")
+    return int(count)
+
+
 def _as_strided(x: Any, data: Any) -> Any:
     """Any layout within the storage."""
-    available = x.untyped_storage().nbytes() // x.element_size()
+    available = _available(x)
     shape, strides, reach = [], [], data.draw(st.integers(0, available - 1))
     start = reach
     for _ in range(data.draw(st.integers(0, 3))):
@@ -66,7 +74,7 @@ def _as_strided(x: Any, data: Any) -> Any:
 
 def _set(x: Any, data: Any) -> Any:
     y = x.view_as(x)
-    available = x.untyped_storage().nbytes() // x.element_size()
+    available = _available(x)
     start = data.draw(st.integers(0, available - 1))
     size = data.draw(st.integers(0, available - start))
     return y.set_(x.untyped_storage(), start, (size,), (1,))
@@ -74,7 +82,7 @@ def _set(x: Any, data: Any) -> Any:
 
 def _resize(x: Any, data: Any) -> Any:
     y = x.view_as(x)
-    available = x.untyped_storage().nbytes() // x.element_size() - x.storage_offset()
+    available = _available(x) - x.storage_offset()
     return y.resize_(data.draw(st.integers(0, available)))
 
 

@@ -82,7 +82,7 @@ def test_drops_no_reference_by_hand(path: Path) -> None:
 
 @every_file
 def test_new_says_nothrow(path: Path) -> None:
-    assert lines_with(r"\bnew\b(?!\s*\(std::nothrow\))(?!>)", path.read_text()) == []
+    assert lines_with(r"\bnew\b(?!\s*\((?:std::nothrow|block)\))(?!>)", path.read_text()) == []
 
 
 @every_file
@@ -99,7 +99,7 @@ catch */ const char* s = "new \\" throw"; char c = '"';
 auto* x = new (std::nothrow) int; auto* y = new int;
 auto r = R"(Py_DECREF)"; Py_DECREF(o);
 """
-    assert lines_with(r"\bnew\b(?!\s*\(std::nothrow\))(?!>)", text) == [
+    assert lines_with(r"\bnew\b(?!\s*\((?:std::nothrow|block)\))(?!>)", text) == [
         "line 5: auto* x = new (std::nothrow) int; auto* y = new int;"
     ]
     assert lines_with(r"\b(throw|try|catch)\b", text) == []

@@ -12,7 +12,9 @@ constexpr int64_t gil_free_bytes =
 }  // namespace
 
 void bit_strides(const Source& source, int64_t* strides) noexcept {
-  for (int32_t i = 0; i < source.ndim; i++) strides[i] = source.strides[i] * source.unit;
+  for (int32_t i = 0; i < source.ndim; i++) {  // an axis nobody walks may have any stride
+    strides[i] = source.shape[i] > 1 && source.size > 0 ? source.strides[i] * source.unit : 0;
+  }
 }
 
 bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* shape,

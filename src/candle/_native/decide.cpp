@@ -32,7 +32,9 @@ struct ElementStrides {
   int64_t values[max_ndim];
   explicit ElementStrides(const Source& source) {
     const int bits = item_bits(dtype_table[source.dtype].dlpack, source.padded);
-    for (int32_t i = 0; i < source.ndim; i++) values[i] = source.strides[i] * source.unit / bits;
+    for (int32_t i = 0; i < source.ndim; i++) {  // an axis nobody walks may have any stride
+      values[i] = source.shape[i] > 1 ? source.strides[i] * source.unit / bits : 1;
+    }
   }
 };
 

@@ -29,6 +29,13 @@ Question question(PyObject* method) {
   return asked;
 }
 
+Attribute getset(const Ref& descriptor) {
+  if (!descriptor || !Py_IS_TYPE(descriptor.get(), &PyGetSetDescr_Type)) return {};
+  const PyGetSetDef* definition =
+      reinterpret_cast<PyGetSetDescrObject*>(descriptor.get())->d_getset;
+  return {definition->get, definition->closure};
+}
+
 bool fill(TypeRecord* record, PyObject* answer) {
   Ref kind = Ref::steal(attribute(answer, "kind"));
   const char* name = kind ? PyUnicode_AsUTF8(kind.get()) : "plain";
@@ -46,12 +53,9 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->read_only = read_only.get() == Py_True;
   Ref table = Ref::steal(attribute(answer, "table"));
   if (table) record->table = table_in(table.get());
-  Ref grad = Ref::steal(attribute(answer, "requires_grad"));
-  if (grad && Py_IS_TYPE(grad.get(), &PyGetSetDescr_Type)) {
-    const PyGetSetDef* getset = reinterpret_cast<PyGetSetDescrObject*>(grad.get())->d_getset;
-    record->requires_grad = getset->get;
-    record->requires_grad_closure = getset->closure;
-  }
+  record->requires_grad = getset(Ref::steal(attribute(answer, "requires_grad")));
+  record->dtype = getset(Ref::steal(attribute(answer, "dtype")));
+  record->byte_dtypes = attribute(answer, "byte_dtypes");
   record->is_conj = question(attribute(answer, "is_conj"));
   record->is_neg = question(attribute(answer, "is_neg"));
   record->hold = attribute(answer, "hold");
@@ -92,8 +96,8 @@ PyObject* forget(PyObject* capsule, PyObject*) {
   } else {
     before->next = record->next;
   }
-  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->hold,
-                          record->stand_in, record->explain, record->watch}) {
+  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->byte_dtypes,
+                          record->hold, record->stand_in, record->explain, record->watch}) {
     drop(owned);
   }
   delete record;
@@ -175,11 +179,24 @@ const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept {
                                                                                      : nullptr;
 }
 
+/// A table may call smaller elements bytes. False with an error set where it does.
+static bool ask_dtype(const TypeRecord& record, PyObject* x) {
+  const Ref dtype = Ref::steal(record.dtype.get(x, record.dtype.closure));
+  if (!dtype) return false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(record.byte_dtypes); i++) {
+    if (PyTuple_GET_ITEM(record.byte_dtypes, i) == dtype.get()) return true;
+  }
+  const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, x));
+  if (!PyErr_Occurred()) PyErr_Format(PyExc_BufferError, "candle has no dtype for %R", dtype.get());
+  return false;
+}
+
 bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept {
   const Kind kind = dtype_table[source->dtype].kind;
+  if (source->unit == 8 && record.byte_dtypes != nullptr && !ask_dtype(record, x)) return false;
   if (kind == Kind::boolean || kind == Kind::signed_int || kind == Kind::unsigned_int) return true;
-  if (record.requires_grad != nullptr) {
-    Ref answer = Ref::steal(record.requires_grad(x, record.requires_grad_closure));
+  if (record.requires_grad.get != nullptr) {
+    Ref answer = Ref::steal(record.requires_grad.get(x, record.requires_grad.closure));
     if (!answer) return false;
     if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);
   }

@@ -23,6 +23,12 @@ struct Question {
   PyCFunction direct = nullptr;
 };
 
+/// A getset attribute, read without the detour of a lookup.
+struct Attribute {
+  getter get = nullptr;
+  void* closure = nullptr;
+};
+
 struct TypeRecord {
   PyTypeObject* type = nullptr;
   PyObject* watch = nullptr;   // a weak reference to the type, which ends the record with it
@@ -31,8 +37,10 @@ struct TypeRecord {
   bool read_only = false;  // objects of this type are immutable though their capsules do not say so
   const DLPackExchangeAPI* table = nullptr;
   // Guards of a table that checks nothing itself.
-  getter requires_grad = nullptr;
-  void* requires_grad_closure = nullptr;
+  Attribute requires_grad;
+  Attribute dtype;
+  PyObject* byte_dtypes =
+      nullptr;  // the dtypes, a tuple, whose elements really are the bytes the table says
   Question is_conj;
   Question is_neg;
   PyObject* hold = nullptr;  // object -> what keeps its memory; then the borrowed DLTensor is taken

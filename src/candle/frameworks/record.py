@@ -24,6 +24,10 @@ class Record:
         The type's C exchange table.
     requires_grad, is_conj, is_neg : optional
         What has to be asked before a table is believed: a getset descriptor, and two callables.
+    dtype : optional
+        A getset descriptor; with it the table's word on elements of a byte is not taken.
+    byte_dtypes : tuple, optional
+        The dtypes whose elements are a byte; the table calls smaller ones so too.
     hold : callable, optional
         Gives what keeps an object's memory alive; then the object's managed struct is not kept.
     stand_in : callable, optional
@@ -33,6 +37,8 @@ class Record:
     """
 
     __slots__ = (
+        "byte_dtypes",
+        "dtype",
         "explain",
         "hold",
         "is_conj",
@@ -53,6 +59,8 @@ class Record:
         requires_grad: object = None,
         is_conj: object = None,
         is_neg: object = None,
+        dtype: object = None,
+        byte_dtypes: tuple[object, ...] | None = None,
         hold: object = None,
         stand_in: Callable[..., object] | None = None,
         explain: Callable[..., object] | None = None,
@@ -63,6 +71,8 @@ class Record:
         self.requires_grad = requires_grad
         self.is_conj = is_conj
         self.is_neg = is_neg
+        self.dtype = dtype
+        self.byte_dtypes = byte_dtypes
         self.hold = hold
         self.stand_in = stand_in
         self.explain = explain

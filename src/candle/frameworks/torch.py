@@ -23,6 +23,13 @@ _DTYPES = (
     "float4_e2m1fn_x2",
 )
 
+# Those of one byte an element. Its table says "8-bit integer" of torch.int4 and the like too.
+_BYTES = (
+    *("bool", "int8", "uint8"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    "float4_e2m1fn_x2",
+)
+
 
 def _module() -> Any:
     """Give torch, unless another package's import hook has put itself in its place."""
@@ -51,8 +58,10 @@ def _explain(x: Any) -> None:
             "quantised",
             f"the tensor is quantised ({x.dtype}): its integers mean nothing without their scale",
         )
-    if str(x.dtype).startswith("torch.bits"):
+    if str(x.dtype).startswith("torch.bit"):
         _refuse(x, "bits", f"the elements are {x.dtype}, bits without a meaning")
+    if x.dtype.itemsize == 1:
+        _refuse(x, "bits", f"the elements are {x.dtype}, which torch hands on as whole bytes")
 
 
 def _plain(x: Any) -> object:
@@ -68,6 +77,8 @@ def _plain(x: Any) -> object:
             f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes",
         )
     with torch._C.DisableTorchFunctionSubclass():
+        if x.requires_grad:  # under no_grad() the plain tensor would not
+            _refuse(x, "requires_grad", "the tensor requires grad, and candle records no gradients")
         return x.as_subclass(torch.Tensor)
 
 
@@ -85,6 +96,8 @@ def record(cls: type, base: type) -> Record | None:
         requires_grad=base_type.__dict__.get("requires_grad"),
         is_conj=base_type.is_conj,
         is_neg=base_type.is_neg,
+        dtype=base_type.__dict__.get("dtype"),
+        byte_dtypes=tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name)),
         # module.half() re-seats a frozen Parameter and frees the memory under an exported struct.
         hold=base_type.untyped_storage if cls is torch.nn.Parameter else None,
         explain=_explain,
