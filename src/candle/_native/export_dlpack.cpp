@@ -109,7 +109,7 @@ bool parse_stream(PyObject* value) {
 
 bool parse_max_version(PyObject* value, bool* versioned) {
   if (value == Py_None) return true;
-  long version[2];
+  long version[2] = {};
   if (!parse_pair(value, "max_version is None or a tuple of ints (major, minor)", version))
     return false;
   *versioned = version[0] >= DLPACK_MAJOR_VERSION;
@@ -118,7 +118,7 @@ bool parse_max_version(PyObject* value, bool* versioned) {
 
 bool parse_dl_device(PyObject* value, DLDevice* device) {
   if (value == Py_None) return true;
-  long wanted[2];
+  long wanted[2] = {};
   if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted))
     return false;
   if (wanted[0] == kDLCPU && wanted[1] == 0 && host_memory(*device)) {
