@@ -79,7 +79,9 @@ def _is_dtype(x: object) -> bool:
 
 def _compare(a: Tensor, b: object, equal: bool) -> Tensor:
     other = b if isinstance(b, Tensor) else _core.asarray(b)
-    if a.dtype.kind == "pair" or other.dtype.kind == "pair":
+    if (a.dtype.kind == "pair") != (other.dtype.kind == "pair"):
+        raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
+    if a.dtype.kind == "pair":
         a, other = a.view("uint8"), other.view("uint8")
     left, right = a.numpy(), other.numpy()
     return _core.asarray(left == right if equal else left != right)
@@ -420,5 +422,8 @@ _left = (
 )
 for _name, _value in vars(_Methods).items():
     if _name not in _left:
+        for _function in (_value, getattr(_value, "fget", None)):
+            if hasattr(_function, "__qualname__"):
+                _function.__qualname__ = f"Tensor.{_name}"
         setattr(Tensor, _name, _value)
-del _Methods, _name, _value
+del _Methods, _name, _value, _function

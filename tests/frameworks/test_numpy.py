@@ -324,3 +324,11 @@ def test_negative_strides_stay_with_numpy() -> None:
         assert (out.strides, out.ctypes.data) == (a.strides, a.ctypes.data)
     plan = meeting.refused(t.__dlpack__, copy=False)
     assert [reason.code for reason in plan.reasons] == ["negative_stride"]
+
+
+def test_padded_views_stay_padded() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    t = candle.asarray(np.array([1, 2, 3], ml_dtypes.int4))
+    assert t.view("int4").tolist() == [1, 2, 3]
+    assert t.view("uint4").shape == (3,)
+    assert t.view("uint8").tolist() == [1, 2, 3]

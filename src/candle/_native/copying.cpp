@@ -1,5 +1,7 @@
 #include "copying.h"
 
+#include <algorithm>
+
 #include "move.h"
 
 namespace candle {
@@ -123,7 +125,8 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
                     : nullptr;
   }
   const bool padded = !demand.packed && dtype_table[dtype].dlpack.bits < 8;
-  Tensor* result = allocate(type, dtype, source.ndim, source.shape, 256, padded);
+  const size_t alignment = std::max<size_t>(256, demand.alignment);
+  Tensor* result = allocate(type, dtype, source.ndim, source.shape, alignment, padded);
   if (result == nullptr) return nullptr;
   Ref owned = Ref::steal(result->object());
   int64_t from_strides[max_ndim], to_strides[max_ndim];

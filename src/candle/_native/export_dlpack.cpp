@@ -225,8 +225,12 @@ PyObject* legacy_capsule(PyObject*, PyObject* object) {
   demand.read_only = true;
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
-  return meant ? capsule_of(export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get())))
-               : nullptr;
+  if (!meant) return nullptr;
+  auto* managed = export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get()));
+  if (managed != nullptr && host_memory(managed->dl_tensor.device)) {
+    managed->dl_tensor.device = {kDLCPU, 0};
+  }
+  return capsule_of(managed);
 }
 
 }  // namespace candle

@@ -30,6 +30,14 @@ constexpr Demand table_demand = [] {
   return demand;
 }();
 
+/// A bare DLTensor has no flag for padded elements. It is borrowed for a call, so that read-only
+/// memory is lent as torch lends.
+constexpr Demand borrowed_demand = [] {
+  Demand demand = table_demand;
+  demand.padded = false;
+  return demand;
+}();
+
 // --- the slots of the table; every one but the allocator is called with the GIL ---
 
 int from_py_object(void* object, DLManagedTensorVersioned** out) {
@@ -75,7 +83,7 @@ int dltensor_from_py_object(void* object, DLTensor* out) {
   Tensor* tensor = expect_tensor(object);
   if (tensor == nullptr) return -1;
   Decision decision;
-  const Ref same = Ref::steal(conform(tensor, table_demand, CopyMode::never, &decision));
+  const Ref same = Ref::steal(conform(tensor, borrowed_demand, CopyMode::never, &decision));
   if (!same) return -1;
   *out = {
       .data = tensor->size == 0 ? nullptr : tensor->data,
@@ -239,6 +247,8 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   DLManagedTensorVersioned* managed = export_versioned(reinterpret_cast<Tensor*>(meant.get()),
                                                        copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   if (managed == nullptr) return nullptr;
+  // torch knows no pinned memory here; to the host it is memory like any other.
+  if (host_memory(managed->dl_tensor.device)) managed->dl_tensor.device = {kDLCPU, 0};
   void* out = nullptr;
   // Whether torch has taken the struct when it fails is not told: leaking it is safe, freeing it is
   // not.

@@ -71,16 +71,15 @@ PyObject* view_as_array(Tensor* tensor) {
   PyArray_Descr* descr = descr_of(tensor->dtype);
   if (descr == nullptr) return nullptr;
   const int32_t ndim = tensor->ndim();
-  npy_intp strides[max_ndim];
-  const int bytes = tensor->bits() / 8;
-  for (int32_t i = 0; i < ndim; i++) strides[i] = tensor->strides()[i] * bytes;
+  int64_t strides[max_ndim];
+  byte_strides(tensor, strides);
   static std::byte nothing[16];  // numpy would allocate for NULL
   void* data = tensor->data == nullptr ? nothing : tensor->data;
   auto* type = reinterpret_cast<PyTypeObject*>(PyArray_API[2]);
   Ref array = Ref::steal(PyArray_NewFromDescr(
       type, reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), ndim,
-      reinterpret_cast<const npy_intp*>(tensor->shape()), strides, data,
-      tensor->read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
+      reinterpret_cast<const npy_intp*>(tensor->shape()), reinterpret_cast<npy_intp*>(strides),
+      data, tensor->read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
   if (!array) return nullptr;
   auto* object = reinterpret_cast<PyArrayObject*>(array.get());
   if (PyArray_SetBaseObject(object, Py_NewRef(tensor->object())) < 0) return nullptr;
@@ -158,7 +157,7 @@ PyObject* get_array_interface(PyObject* self, void*) {
   const int32_t ndim = tensor->ndim();
   const int bytes = item_bytes(row.dlpack);
   int64_t steps[max_ndim];
-  for (int32_t i = 0; i < ndim; i++) steps[i] = tensor->strides()[i] * bytes;
+  byte_strides(tensor, steps);
   const bool compact = is_c_contiguous(ndim, tensor->shape(), tensor->strides());
   const Ref shape = Ref::steal(extents_tuple(tensor->shape(), ndim));
   const Ref strides = compact ? Ref::borrow(Py_None) : Ref::steal(extents_tuple(steps, ndim));

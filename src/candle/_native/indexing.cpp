@@ -15,8 +15,8 @@ PyObject* drop_first_axis(Tensor* tensor, Py_ssize_t index) {
                  static_cast<long long>(extent));
     return nullptr;
   }
-  std::byte* data;
-  if (!move_data(tensor, at * tensor->strides()[0], &data)) return nullptr;
+  std::byte* data = tensor->data;
+  if (tensor->size > 0 && !move_data(tensor, at * tensor->strides()[0], &data)) return nullptr;
   const int32_t ndim = tensor->ndim() - 1;
   Tensor* view = new_view(tensor, ndim);
   if (view == nullptr) return nullptr;
@@ -134,6 +134,10 @@ PyObject* item_at(PyObject* self, Py_ssize_t index) {
   if (tensor->ndim() == 0) {
     PyErr_SetString(PyExc_IndexError,
                     "a tensor with no axes takes no index but () and ...; item() gives its value");
+    return nullptr;
+  }
+  if (index < 0) {  // CPython has added the length once
+    PyErr_SetString(PyExc_IndexError, "the index is out of bounds for axis 0");
     return nullptr;
   }
   return drop_first_axis(tensor, index);

@@ -58,7 +58,7 @@ PyObject* ingest_protocols(const Ingest& ingest, const TypeRecord& record, bool 
   if (ingest_array_struct(ingest, record.read_only, &result)) return result;
   if (ingest_array_interface(ingest, record.read_only, &result)) return result;
   if (ingest_buffer(ingest, record.read_only, &result)) return result;
-  if (ingest_array(ingest, &result)) return result;
+  if (ingest_array(ingest, record.read_only, &result)) return result;
   if (ingest_number(ingest, &result)) return result;
   if (ingest_sequence(ingest, &result)) return result;
   return refuse_type(ingest.x, false);
@@ -227,7 +227,7 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   } else if (route == "buffer") {
     applies = ingest_buffer(ingest, record->read_only, &result);
   } else if (route == "array") {
-    applies = ingest_array(ingest, &result);
+    applies = ingest_array(ingest, record->read_only, &result);
   } else if (route == "sequence") {
     applies = ingest_sequence(ingest, &result);
   } else if (route == "scalar") {

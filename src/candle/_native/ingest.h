@@ -32,7 +32,7 @@ bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
-bool ingest_array(const Ingest& ingest, PyObject** result) noexcept;
+bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_number(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
 

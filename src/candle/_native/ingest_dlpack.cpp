@@ -51,7 +51,8 @@ bool ask_device(const Ingest& ingest, Announced* announced) {
   }
   const long type = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0));
   PyObject* number = PyTuple_GET_ITEM(answer.get(), 1);
-  const long id = number == Py_None ? 0 : PyLong_AsLong(number);  // paddle says None for the CPU
+  long id = 0;
+  if (!PyErr_Occurred() && number != Py_None) id = PyLong_AsLong(number);  // paddle says None
   if (PyErr_Occurred()) {
     blame_producer(ingest.producer());
     return false;

@@ -69,11 +69,13 @@ bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
   }
   if (source->strides == nullptr || source->size == 0) {
     compact_strides(source->ndim, source->shape, spare);
-    for (int32_t i = 0; i < source->ndim; i++) spare[i] *= item;
+    for (int32_t i = 0; source->size > 0 && i < source->ndim; i++) spare[i] *= item;
     source->strides = spare;
   }
   Span span;
-  if (!element_span(source->ndim, source->shape, source->strides, &span)) {
+  constexpr int64_t most = INT64_MAX / 8;  // strides are counted in bits further on
+  if (!element_span(source->ndim, source->shape, source->strides, &span) || span.low < -most ||
+      span.high > most) {
     return bad_interface(ingest, "the strides reach beyond the address space");
   }
   return true;
@@ -119,29 +121,38 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
     }
     source->data = static_cast<std::byte*>(view->buf);
     source->read_only |= view->readonly != 0;
-    const Py_ssize_t available = view->len;
+    const int64_t available = view->len;
     *owner = StorageRef::steal(Storage::of_buffer(view));
     int64_t offset = 0;
     if (PyObject* number = entry(interface, "offset")) {
       offset = PyLong_AsLongLong(number);
-      if (PyErr_Occurred()) return false;
+      if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return bad_interface(ingest, "its offset is not an int of 64 bits");
+      }
     }
-    Span span;
-    const int item = item_bytes(dtype_table[source->dtype].dlpack);
+    const int64_t item = item_bytes(dtype_table[source->dtype].dlpack);
     source->size = count_elements(source->ndim, source->shape);
-    int64_t compact[max_ndim];
-    const int64_t* strides = source->strides;
-    if (strides == nullptr) {
-      compact_strides(source->ndim, source->shape, compact);
-      for (int32_t i = 0; i < source->ndim; i++) compact[i] *= item;
-      strides = compact;
+    if (source->size < 0)
+      return bad_interface(ingest, "an extent is negative or the size does not fit 63 bits");
+    if (source->size > 0) {
+      int64_t compact[max_ndim];
+      const int64_t* strides = source->strides;
+      if (strides == nullptr) {
+        if (source->size > available / item)
+          return bad_interface(ingest, "its shape reaches outside the buffer");
+        compact_strides(source->ndim, source->shape, compact);
+        for (int32_t i = 0; i < source->ndim; i++) compact[i] *= item;
+        strides = compact;
+      }
+      Span span;
+      if (offset < 0 || offset > available ||
+          !element_span(source->ndim, source->shape, strides, &span) || span.low < -offset ||
+          span.high > available - offset - item) {
+        return bad_interface(ingest, "shape, strides and offset reach outside the buffer");
+      }
+      source->data += offset;
     }
-    if (source->size != 0 &&
-        (!element_span(source->ndim, source->shape, strides, &span) || offset < 0 ||
-         span.low < -offset || span.high > available - offset - item)) {
-      return bad_interface(ingest, "shape, strides and offset reach outside the buffer");
-    }
-    source->data += offset;
   }
   if (!*owner) PyErr_NoMemory();
   return static_cast<bool>(*owner);
@@ -301,6 +312,11 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
   source.unit = 8;
   source.route = Route::buffer;
   source.read_only = read_only || view->readonly != 0;
+  if (source.ndim > 1 && source.shape == nullptr) {
+    PyErr_Format(PyExc_BufferError, "the buffer of %s has %d axes and no shape (NULL)",
+                 ingest.producer(), source.ndim);
+    return true;
+  }
   const int64_t flat[] = {view->itemsize == 0 ? 0 : view->len / view->itemsize};
   if (source.shape == nullptr && source.ndim == 1) source.shape = flat;
   int64_t spare[max_ndim];
@@ -308,7 +324,7 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
   return true;
 }
 
-bool ingest_array(const Ingest& ingest, PyObject** result) noexcept {
+bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
   const Ref method = optional_attribute(ingest.x, state.names.array);
@@ -329,6 +345,8 @@ bool ingest_array(const Ingest& ingest, PyObject** result) noexcept {
     return true;
   }
   *result = ingest_anything(ingest.type, array.get(), ingest.request);
+  auto* made = reinterpret_cast<Tensor*>(*result);
+  if (made != nullptr && read_only && ingest.request.is_plain()) made->read_only = true;
   return true;
 }
 

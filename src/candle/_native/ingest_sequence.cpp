@@ -42,6 +42,22 @@ int rank_of(Scalar::Kind kind) {
 }
 constexpr DTypeId dtype_of_rank[] = {id_bool, id_int64, id_float32, id_complex64};
 
+/// Visits the items of a list or tuple. What is visited may run Python and change the list: that is
+/// an error.
+template <typename Visit>
+bool each_item(PyObject* items, Py_ssize_t count, Visit visit) {
+  for (Py_ssize_t i = 0; i <= count; i++) {
+    if (PySequence_Fast_GET_SIZE(items) != count) {
+      PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
+      return false;
+    }
+    if (i == count) break;
+    const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items, i));
+    if (!visit(item.get())) return false;
+  }
+  return true;
+}
+
 /// A nested sequence while it is looked through: its extents, and whether its leaves are Python
 /// numbers only.
 struct Survey {
@@ -50,7 +66,7 @@ struct Survey {
   int32_t known = 0;   // extents known so far
   int rank = -1;
   bool numbers_only = true;
-  PyObject* too_large = nullptr;  // an int only uint64 holds; borrowed
+  Ref too_large;  // an int only uint64 holds
 
   bool leaf(PyObject* x, int32_t at) {
     if (depth == -1) depth = at;
@@ -62,7 +78,7 @@ struct Survey {
       numbers_only = false;
       return true;
     }
-    if (scalar.kind == Scalar::Kind::unsigned_int) too_large = x;
+    if (scalar.kind == Scalar::Kind::unsigned_int) too_large = Ref::borrow(x);
     const int found = rank_of(scalar.kind);
     if (found > rank) rank = found;
     return true;
@@ -89,10 +105,7 @@ struct Survey {
     } else if (shape[at] != count) {
       return ragged();
     }
-    for (Py_ssize_t i = 0; i < count; i++) {
-      if (!look(PySequence_Fast_GET_ITEM(items.get(), i), at + 1)) return false;
-    }
-    return true;
+    return each_item(items.get(), count, [this, at](PyObject* item) { return look(item, at + 1); });
   }
 
   static bool speaks_protocol(PyObject* x) {
@@ -134,17 +147,8 @@ struct Filler {
     }
     const Ref items = Ref::steal(PySequence_Fast(x, "a sequence changed while it was read"));
     if (!items) return false;
-    const int64_t count = tensor->shape()[at];
-    for (int64_t i = 0; i < count; i++) {
-      if (PySequence_Fast_GET_SIZE(items.get()) != count) {
-        PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
-        return false;
-      }
-      const Ref item =
-          Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
-      if (!fill(item.get(), at + 1)) return false;
-    }
-    return true;
+    const auto count = static_cast<Py_ssize_t>(tensor->shape()[at]);
+    return each_item(items.get(), count, [this, at](PyObject* item) { return fill(item, at + 1); });
   }
 };
 
@@ -152,10 +156,10 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
   DTypeId dtype = ingest.request.dtype;
   if (dtype == unknown_dtype) {
     dtype = survey.rank < 0 ? id_float32 : dtype_of_rank[survey.rank];
-    if (dtype == id_int64 && survey.too_large != nullptr) {
+    if (dtype == id_int64 && survey.too_large) {
       PyErr_Format(PyExc_ValueError,
                    "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
-                   survey.too_large);
+                   survey.too_large.get());
       return nullptr;
     }
   }
@@ -178,16 +182,9 @@ struct Stacker {
     if (at < survey.depth) {
       const Ref items = Ref::steal(PySequence_Fast(x, "a sequence changed while it was read"));
       if (!items) return false;
-      for (int64_t i = 0; i < survey.shape[at]; i++) {
-        if (PySequence_Fast_GET_SIZE(items.get()) != survey.shape[at]) {
-          PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
-          return false;
-        }
-        const Ref item =
-            Ref::borrow(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)));
-        if (!place(item.get(), at + 1)) return false;
-      }
-      return true;
+      const auto count = static_cast<Py_ssize_t>(survey.shape[at]);
+      return each_item(items.get(), count,
+                       [this, at](PyObject* item) { return place(item, at + 1); });
     }
     const Request plain;
     const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, plain));

@@ -22,15 +22,18 @@ void compact_strides(int32_t ndim, const int64_t* shape, int64_t* strides) noexc
   int64_t step = 1;
   for (int32_t i = ndim - 1; i >= 0; i--) {
     strides[i] = step;
-    step *= shape[i] > 1 ? shape[i] : 1;
+    if (shape[i] > 1 && __builtin_mul_overflow(step, shape[i], &step))
+      step = 1;  // only where empty
   }
 }
 
 void make_canonical(int32_t ndim, const int64_t* shape, int64_t* strides) noexcept {
+  for (int32_t i = 0; i < ndim; i++) {
+    if (shape[i] == 0) return compact_strides(ndim, shape, strides);
+  }
   int64_t step = 1;
   for (int32_t i = ndim - 1; i >= 0; i--) {
     if (shape[i] == 1) strides[i] = step;
-    if (shape[i] == 0) return compact_strides(ndim, shape, strides);
     const int64_t width = strides[i] < 0 ? -strides[i] : strides[i];
     step = width == 0 ? step : shape[i] * width;
   }

@@ -48,8 +48,11 @@ PyObject* empty(PyObject*, PyObject* args) {
   const int32_t ndim = parse_shape(extents, shape);
   DTypeId dtype;
   if (ndim < 0 || !dtype_argument(id, &dtype)) return nullptr;
-  if (dtype == unknown_dtype || alignment < 1 ||
-      !std::has_single_bit(static_cast<size_t>(alignment))) {
+  if (dtype == unknown_dtype) {
+    PyErr_SetString(PyExc_ValueError, "a new tensor needs a dtype");
+    return nullptr;
+  }
+  if (alignment < 1 || !std::has_single_bit(static_cast<size_t>(alignment))) {
     PyErr_Format(PyExc_ValueError, "align is a power of two, not %zd", alignment);
     return nullptr;
   }

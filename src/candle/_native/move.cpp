@@ -20,7 +20,8 @@ Ref reasons_of(const Move& move) {
 Ref full_name(PyTypeObject* type) {
   if (type == state.tensor_type) return Ref::steal(PyUnicode_FromString("candle"));
   PyObject* object = reinterpret_cast<PyObject*>(type);
-  Ref module = Ref::steal(PyObject_GetAttrString(object, "__module__"));
+  const Ref module = Ref::steal(PyObject_GetAttrString(object, "__module__"));
+  PyErr_Clear();
   Ref name = Ref::steal(PyObject_GetAttrString(object, "__qualname__"));
   if (!module || !name || !PyUnicode_Check(module.get()) ||
       PyUnicode_CompareWithASCIIString(module.get(), "builtins") == 0) {

@@ -277,16 +277,19 @@ PyObject* extents_tuple(const int64_t* values, int32_t count) noexcept {
 }
 
 int32_t parse_extents(PyObject* sequence, int64_t* values, const char* what) noexcept {
-  Ref items = Ref::steal(PySequence_Fast(sequence, what));
-  if (!items) return -1;
-  const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
+  const Ref items = Ref::steal(PySequence_Tuple(sequence));  // a list could change meanwhile
+  if (!items) {
+    if (PyErr_ExceptionMatches(PyExc_TypeError)) PyErr_SetString(PyExc_TypeError, what);
+    return -1;
+  }
+  const Py_ssize_t count = PyTuple_GET_SIZE(items.get());
   if (count > max_ndim) {
     PyErr_Format(PyExc_ValueError, "%zd axes are too many; a tensor has at most %d", count,
                  max_ndim);
     return -1;
   }
   for (Py_ssize_t i = 0; i < count; i++) {
-    Ref number = Ref::steal(PyNumber_Index(PySequence_Fast_GET_ITEM(items.get(), i)));
+    Ref number = Ref::steal(PyNumber_Index(PyTuple_GET_ITEM(items.get(), i)));
     if (!number) return -1;
     values[i] = PyLong_AsLongLong(number.get());
     if (values[i] == -1 && PyErr_Occurred()) {

@@ -62,6 +62,13 @@ bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcep
 /// What a Tensor looks like to `decide`.
 Source source_of(const Tensor* tensor) noexcept;
 
+/// Strides in bytes, of elements of whole bytes. Those of an empty tensor mean nothing and are not
+/// counted.
+inline void byte_strides(const Tensor* tensor, int64_t* strides) {
+  const int64_t bytes = tensor->size == 0 ? 1 : tensor->bits() / 8;
+  for (int32_t i = 0; i < tensor->ndim(); i++) strides[i] = tensor->strides()[i] * bytes;
+}
+
 /// A tuple of ints.
 PyObject* extents_tuple(const int64_t* values, int32_t count) noexcept;
 

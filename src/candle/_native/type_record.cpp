@@ -61,8 +61,11 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->hold = attribute(answer, "hold");
   record->stand_in = attribute(answer, "stand_in");
   record->explain = attribute(answer, "explain");
-  if (record->kind == TypeKind::exchange && record->table == nullptr)
+  const bool half_guarded = record->byte_dtypes != nullptr && record->dtype.get == nullptr;
+  if (record->kind == TypeKind::exchange && (record->table == nullptr || half_guarded)) {
     record->kind = TypeKind::plain;
+    record->byte_dtypes = nullptr;
+  }
   return true;
 }
 
@@ -186,7 +189,9 @@ static bool ask_dtype(const TypeRecord& record, PyObject* x) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(record.byte_dtypes); i++) {
     if (PyTuple_GET_ITEM(record.byte_dtypes, i) == dtype.get()) return true;
   }
-  const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, x));
+  if (record.explain != nullptr) {
+    const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, x));
+  }
   if (!PyErr_Occurred()) PyErr_Format(PyExc_BufferError, "candle has no dtype for %R", dtype.get());
   return false;
 }

@@ -104,16 +104,17 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const DTypeRow& row = dtype_table[id];
   const int32_t ndim = tensor->ndim();
   const int64_t old_bits = tensor->bits();
-  const int64_t new_bits = item_bits(row.dlpack);
+  const int64_t new_bits = item_bits(row.dlpack, tensor->padded);
   int64_t shape[max_ndim], strides[max_ndim];
   std::copy_n(tensor->shape(), ndim, shape);
   std::copy_n(tensor->strides(), ndim, strides);
   if (old_bits != new_bits) {
     const int32_t last = ndim - 1;
+    int64_t wide = 0;
     bool fits = ndim > 0 && (strides[last] == 1 || tensor->size == 0) &&
-                shape[last] * old_bits % new_bits == 0;
-    for (int32_t i = 0; fits && i < last; i++) {
-      fits = shape[i] == 1 || tensor->size == 0 || strides[i] * old_bits % new_bits == 0;
+                !__builtin_mul_overflow(shape[last], old_bits, &wide) && wide % new_bits == 0;
+    for (int32_t i = 0; fits && tensor->size > 0 && i < last; i++) {
+      fits = shape[i] == 1 || strides[i] * old_bits % new_bits == 0;
       strides[i] = strides[i] * old_bits / new_bits;
     }
     if (!fits) {
@@ -125,7 +126,7 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
                    static_cast<long long>(new_bits));
       return nullptr;
     }
-    shape[last] = shape[last] * old_bits / new_bits;
+    shape[last] = wide / new_bits;
   }
   const auto alignment =
       static_cast<uintptr_t>(item_bytes(row.dlpack)) / (row.kind == Kind::complex_number ? 2 : 1);
@@ -139,7 +140,7 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   auto* view = reinterpret_cast<Tensor*>(make_view(tensor, tensor->data, ndim, shape, strides));
   if (view == nullptr) return nullptr;
   view->dtype = static_cast<DTypeId>(id);
-  view->padded = tensor->padded && new_bits < 8 && old_bits == new_bits;
+  view->padded = tensor->padded && row.dlpack.bits * row.dlpack.lanes < 8;
   return view->object();
 }
 
