@@ -422,8 +422,8 @@ _left = (
 )
 for _name, _value in vars(_Methods).items():
     if _name not in _left:
-        for _function in (_value, getattr(_value, "fget", None)):
-            if hasattr(_function, "__qualname__"):
-                _function.__qualname__ = f"Tensor.{_name}"
+        _function = getattr(_value, "fget", _value)
+        if hasattr(_function, "__qualname__"):
+            _function.__qualname__ = f"Tensor.{_name}"
         setattr(Tensor, _name, _value)
 del _Methods, _name, _value, _function

@@ -1,4 +1,4 @@
-"""Python code of the producer that runs in the middle of an ingest and changes what is being read."""
+"""Python code of the producer that runs in the middle of an ingest and changes what is read."""
 
 from __future__ import annotations
 
