@@ -77,8 +77,11 @@ def _is_dtype(x: object) -> bool:
     return True
 
 
-def _compare(a: Tensor, b: object, equal: bool) -> Tensor:
-    other = b if isinstance(b, Tensor) else _core.asarray(b)
+def _compare(a: Tensor, b: object, equal: bool) -> Any:
+    try:
+        other = b if isinstance(b, Tensor) else _core.asarray(b)
+    except TypeError:  # nothing that has elements: Python says then that they differ
+        return NotImplemented
     if (a.dtype.kind == "pair") != (other.dtype.kind == "pair"):
         raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
     if a.dtype.kind == "pair":

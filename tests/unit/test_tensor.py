@@ -296,3 +296,10 @@ def test_nan_and_infinities_survive_lists() -> None:
     assert math.isnan(values[0])
     assert values[1:3] == [math.inf, -math.inf]
     assert math.copysign(1, values[3]) == -1
+
+
+def test_equality_with_things_that_have_no_elements() -> None:
+    t = grid()
+    assert (t == None) is False  # noqa: E711
+    assert (t != "text") is True
+    assert t in [object(), t]

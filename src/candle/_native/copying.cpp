@@ -135,7 +135,6 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   const Side to{result->data, result->row().dlpack, false, padded, to_strides};
   const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
                   from_strides};
-  // The result's shape, not the source's: a producer may change its own while the GIL is released.
   const int64_t nbytes = bytes_of(source.size, dtype, padded);
   if (!run_copy(to, from, source.ndim, result->shape(), nbytes)) return nullptr;
   if (signs != 0) apply_signs(result, signs);

@@ -33,6 +33,12 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
                     "the tensor is not in row-major order; t.contiguous() gives one that is");
     return -1;
   }
+  if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !compact &&
+      !is_f_contiguous(ndim, tensor->shape(), tensor->strides())) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is not contiguous; t.contiguous() gives one that is");
+    return -1;
+  }
   if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS &&
       !is_f_contiguous(ndim, tensor->shape(), tensor->strides())) {
     PyErr_SetString(PyExc_BufferError, "the tensor is not in column-major order");

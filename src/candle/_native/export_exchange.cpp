@@ -202,7 +202,8 @@ bool load(Door* door, const char* name) {
                  DLPACK_MAJOR_VERSION);
     return false;
   }
-  // The Demand's words stay alive with the answer, which is kept for good.
+  // The Demand's words are those of its object, which is kept for good; the table is kept by its
+  // type.
   door->demand = *takes;
   door->on_read_only_copy = Py_NewRef(notice);
   Ref kept = Ref::borrow(demand);

@@ -75,9 +75,9 @@ PyObject* view_as_array(Tensor* tensor) {
   byte_strides(tensor, strides);
   static std::byte nothing[16];  // numpy would allocate for NULL
   void* data = tensor->data == nullptr ? nothing : tensor->data;
-  auto* type = reinterpret_cast<PyTypeObject*>(PyArray_API[2]);
   Ref array = Ref::steal(PyArray_NewFromDescr(
-      type, reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), ndim,
+      &PyArray_Type,
+      reinterpret_cast<PyArray_Descr*>(Py_NewRef(reinterpret_cast<PyObject*>(descr))), ndim,
       reinterpret_cast<const npy_intp*>(tensor->shape()), reinterpret_cast<npy_intp*>(strides),
       data, tensor->read_only ? 0 : NPY_ARRAY_WRITEABLE, nullptr));
   if (!array) return nullptr;

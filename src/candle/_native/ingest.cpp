@@ -1,5 +1,6 @@
 #include "ingest.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "copying.h"
@@ -106,12 +107,20 @@ PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner)
   const Demand& demand = plain ? takes_everything : asked;
   const Decision decision = decide(source, demand, request.copy);
   if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
-  const Move move{decision, source, demand, Py_TYPE(ingest.x)};
+  // A listener runs Python, and the GIL is released in long copies: a producer may change its own
+  // extents meanwhile.
+  int64_t shape[max_ndim], strides[max_ndim];
+  std::copy_n(source.shape, source.ndim, shape);
+  std::copy_n(source.strides, source.ndim, strides);
+  Source kept = source;
+  kept.shape = shape;
+  kept.strides = strides;
+  const Move move{decision, kept, demand, Py_TYPE(ingest.x)};
   if (decision.action == Action::refuse) {
     refuse(move);
     return nullptr;
   }
-  return record(move) ? copy_of(ingest.type, source, demand) : nullptr;
+  return record(move) ? copy_of(ingest.type, kept, demand) : nullptr;
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {

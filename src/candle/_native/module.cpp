@@ -214,7 +214,9 @@ int add_from_dlpack(PyObject* module) {
 
 int exec_module(PyObject* module) {
   if (state.tensor_type != nullptr) {
-    PyErr_SetString(PyExc_ImportError, "candle works in one interpreter of a process only");
+    PyErr_SetString(
+        PyExc_ImportError,
+        "candle's core can be loaded once in a process, and by the main interpreter only");
     return -1;
   }
   if (init_state() < 0 || init_tensor_type(module) < 0 || init_demand_type(module) < 0 ||

@@ -30,8 +30,6 @@ int init_state() noexcept {
       {"dtype", &n.dtype},
       {"device", &n.device},
       {"order", &n.order},
-      {"align", &n.align},
-      {"data", &n.data},
   };
   for (const NamedObject& entry : names) {
     *entry.place = PyUnicode_InternFromString(entry.name);

@@ -25,8 +25,6 @@ struct Names {
   PyObject* dtype;
   PyObject* device;
   PyObject* order;
-  PyObject* align;
-  PyObject* data;
 };
 
 /// Python callables and objects that other modules register; each is set once, at import.
