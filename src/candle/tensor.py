@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 from ._native import _core
 from ._native._core import Tensor
 from .devices import as_device, cpu
@@ -39,7 +41,7 @@ class Flags:
 
 
 def _axis(dim: int, ndim: int) -> int:
-    axis = dim.__index__()
+    axis = index(dim)
     if not -ndim <= axis < ndim:
         raise IndexError(f"axis {dim} does not exist in a tensor with {ndim} axes")
     return axis % ndim
@@ -48,8 +50,11 @@ def _axis(dim: int, ndim: int) -> int:
 def _extents(shape: tuple[Any, ...]) -> tuple[int, ...]:
     """Accept both forms: (2, 3) and ((2, 3),)."""
     if len(shape) == 1 and not hasattr(shape[0], "__index__"):
-        shape = tuple(shape[0])
-    return tuple(extent.__index__() for extent in shape)
+        try:
+            shape = tuple(shape[0])
+        except TypeError:
+            raise TypeError(f"a shape is made of ints, not of {type(shape[0]).__name__}") from None
+    return tuple(index(extent) for extent in shape)
 
 
 def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
@@ -77,17 +82,20 @@ def _is_dtype(x: object) -> bool:
     return True
 
 
-def _compare(a: Tensor, b: object, equal: bool) -> Any:
-    try:
-        other = b if isinstance(b, Tensor) else _core.asarray(b)
-    except TypeError:  # nothing that has elements: Python says then that they differ
-        return NotImplemented
-    if (a.dtype.kind == "pair") != (other.dtype.kind == "pair"):
-        raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
-    if a.dtype.kind == "pair":
-        a, other = a.view("uint8"), other.view("uint8")
-    left, right = a.numpy(), other.numpy()
-    return _core.asarray(left == right if equal else left != right)
+def _compare(a: Tensor, b: Any, equal: bool) -> Any:
+    """Compare element by element, in numpy; Python numbers go there as they are."""
+    if not isinstance(b, bool | int | float | complex | list | tuple):
+        try:
+            other = b if isinstance(b, Tensor) else _core.asarray(b)
+        except TypeError:  # nothing that has elements: Python says then that they differ
+            return NotImplemented
+        if (a.dtype.kind == "pair") != (other.dtype.kind == "pair"):
+            raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
+        if a.dtype.kind == "pair":
+            a, other = a.view("uint8"), other.view("uint8")
+        b = other.numpy()
+    values = a.numpy()
+    return _core.asarray(values == b if equal else values != b)
 
 
 class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
@@ -211,6 +219,8 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         ValueError
             Where the strides do not allow it; reshape() copies then.
         """
+        if isinstance(shape_or_dtype, str):
+            return _core.reinterpret(self, as_dtype(shape_or_dtype).id)
         if (
             not extents
             and not isinstance(shape_or_dtype, int | tuple | list)
@@ -378,10 +388,10 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.ndim == 0 else format(repr(self), spec)
 
-    def __eq__(self, other: object) -> Tensor:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         return _compare(self, other, True)
 
-    def __ne__(self, other: object) -> Tensor:  # type: ignore[override]
+    def __ne__(self, other: object) -> Any:
         return _compare(self, other, False)
 
     def __bool__(self) -> bool:

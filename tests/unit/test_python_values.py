@@ -155,3 +155,44 @@ def test_buffers_share(value: Any, dtype: str) -> None:
     before = sys.getrefcount(value)
     del t
     assert sys.getrefcount(value) <= before
+
+
+def test_dtype_reaches_numbers_beside_tensors() -> None:
+    np = pytest.importorskip("numpy")
+    mixed = [0.1, np.float64(0.1)]
+    assert candle.Tensor(mixed, dtype="float64").tolist() == [0.1, 0.1]
+    assert candle.Tensor([2**63, np.uint64(1)], dtype="uint64").tolist() == [2**63, 1]
+    with pytest.raises(ValueError, match="fit"):
+        candle.Tensor([300, np.int8(1)], dtype="int8")
+
+
+def test_structures_and_unions_are_no_numbers() -> None:
+    import ctypes
+
+    class Packed(ctypes.Structure):
+        _pack_ = 1
+        _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_float))
+
+    class Either(ctypes.Union):
+        _fields_ = (("f", ctypes.c_float), ("i", ctypes.c_int))
+
+    for value in (Packed(1.5, 2.5), Either(1.5), (Packed * 2)()):
+        with pytest.raises(BufferError, match="no dtype"):
+            candle.Tensor(value)
+    assert candle.Tensor((ctypes.c_long * 2)(1, 2)).tolist() == [1, 2]
+
+
+def test_a_protocol_that_is_none_is_not_there() -> None:
+    class Half:
+        __dlpack__ = None
+        __array_interface__ = None
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, index: int) -> int:
+            if index > 1:
+                raise IndexError
+            return index
+
+    assert candle.Tensor(Half()).tolist() == [0, 1]

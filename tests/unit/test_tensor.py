@@ -303,3 +303,53 @@ def test_equality_with_things_that_have_no_elements() -> None:
     assert (t == None) is False  # noqa: E711
     assert (t != "text") is True
     assert t in [object(), t]
+
+
+def test_comparison_does_not_narrow_python_numbers() -> None:
+    assert (candle.tensor([0.1], dtype="float64") == 0.1).tolist() == [True]
+    assert (candle.tensor([1e300], dtype="float64") == [1e300]).tolist() == [True]
+    assert (candle.tensor([0.1j], dtype="complex128") != 0.1j).tolist() == [False]
+    assert (candle.tensor([2**63], dtype="uint64") == 2**63).tolist() == [True]
+    pairs = candle.zeros(2, dtype="uint8").view("float4_e2m1fn_x2")
+    assert (pairs == pairs.copy()).tolist() == [True, True]
+    with pytest.raises(TypeError, match="pairs"):
+        _ = pairs == candle.zeros(2)
+
+
+@pytest.mark.parametrize("mask", ["bool", "one element", "array"])
+def test_masks_and_index_arrays_are_no_index(mask: str) -> None:
+    np = pytest.importorskip("numpy")
+    torch = pytest.importorskip("torch")
+    b = candle.arange(3)
+    keys = {
+        "bool": [torch.tensor(False), np.True_, candle.tensor(True)],
+        "one element": [torch.tensor([1]), candle.tensor([1])],
+        "array": [np.array([0, 1]), np.array([1])],
+    }
+    for key in keys[mask]:
+        with pytest.raises(TypeError, match=r"torch\(\)"):
+            b[key]
+        with pytest.raises(TypeError, match=r"torch\(\)"):
+            b[key] = 7
+    assert b.tolist() == [0, 1, 2]
+    for key in (np.int64(1), torch.tensor(1), candle.tensor(1)):
+        assert b[key].item() == 1
+
+
+def test_views_too_large_for_memory() -> None:
+    one = candle.tensor([[1]])
+    with pytest.raises(ValueError, match="63 bits"):
+        one.broadcast_to(2**62, 1)
+    wide = one.broadcast_to(2**50, 1)
+    assert wide.nbytes == 2**53
+    with pytest.raises(ValueError, match="63 bits"):
+        wide.view("uint8").broadcast_to(2**11, 2**50, 8)
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["t.view((3.0,))", "t.unsqueeze(1.0)", "t.squeeze(0.0)", "t.permute(0.0)", 't.view("foo")'],
+)
+def test_arguments_of_the_wrong_type(call: str) -> None:
+    with pytest.raises(TypeError):
+        eval(call, {"t": grid()})

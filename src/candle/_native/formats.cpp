@@ -16,6 +16,22 @@ DTypeId number_type(uint8_t code, long bytes) {
                                  : dtype_id({code, static_cast<uint8_t>(8 * bytes), 1});
 }
 
+/// The formats of one letter, with their sizes: this machine's, and the standard one of "<" and
+/// ">".
+constexpr char format_letters[] = "?bhilqnBcHILQNefd";
+struct FormatLetter {
+  uint8_t code;
+  long bytes, standard_bytes;
+};
+constexpr FormatLetter letters[] = {
+    {kDLBool, 1, 1},           {kDLInt, 1, 1},  {kDLInt, 2, 2},   {kDLInt, 4, 4},
+    {kDLInt, sizeof(long), 4}, {kDLInt, 8, 8},  {kDLInt, 8, 8},   {kDLUInt, 1, 1},
+    {kDLUInt, 1, 1},           {kDLUInt, 2, 2}, {kDLUInt, 4, 4},  {kDLUInt, sizeof(long), 4},
+    {kDLUInt, 8, 8},           {kDLUInt, 8, 8}, {kDLFloat, 2, 2}, {kDLFloat, 4, 4},
+    {kDLFloat, 8, 8},
+};
+static_assert(sizeof(letters) / sizeof(letters[0]) == sizeof(format_letters) - 1);
+
 }  // namespace
 
 DTypeId parse_typestr(const char* typestr, bool* swapped) noexcept {
@@ -55,31 +71,11 @@ DTypeId parse_format(const char* format, Py_ssize_t itemsize, bool* swapped) noe
     return size == (format[1] == 'f' ? 8 : 16) ? number_type(kDLComplex, size) : unknown_dtype;
   }
   if (format[0] == 0 || format[1] != 0) return unknown_dtype;
-  switch (format[0]) {
-    case '?':
-      return size == 1 ? id_bool : unknown_dtype;
-    case 'b':
-    case 'h':
-    case 'i':
-    case 'l':
-    case 'q':
-    case 'n':
-      return number_type(kDLInt, size);
-    case 'B':
-    case 'c':
-    case 'H':
-    case 'I':
-    case 'L':
-    case 'Q':
-    case 'N':
-      return number_type(kDLUInt, size);
-    case 'e':
-    case 'f':
-    case 'd':
-      return size == 1 ? unknown_dtype : number_type(kDLFloat, size);
-    default:
-      return unknown_dtype;
-  }
+  const char* place = std::strchr(format_letters, format[0]);
+  if (place == nullptr) return unknown_dtype;
+  const FormatLetter& letter = letters[place - format_letters];
+  if (size != letter.bytes && size != letter.standard_bytes) return unknown_dtype;
+  return number_type(letter.code, size);
 }
 
 }  // namespace candle

@@ -1,4 +1,6 @@
 // t[...] and t[...] = x: views by ints, slices, None and the ellipsis.
+#include <cstring>
+
 #include "elements.h"
 #include "tensor.h"
 
@@ -85,6 +87,22 @@ bool refuse_index(PyObject* item) {
   return false;
 }
 
+/// An int, or a framework's integer without axes. Their `__index__` takes bools and tensors of one
+/// element too, which are masks and index arrays here.
+bool is_index(PyObject* item) {
+  if (PyLong_Check(item)) return !PyBool_Check(item);
+  if (!PyIndex_Check(item)) return false;
+  const Ref ndim = Ref::steal(PyObject_GetAttrString(item, "ndim"));
+  PyErr_Clear();
+  if (ndim && PyObject_IsTrue(ndim.get()) != 0) return false;
+  const Ref dtype = Ref::steal(PyObject_GetAttrString(item, "dtype"));
+  PyErr_Clear();
+  const Ref name = dtype ? Ref::steal(PyObject_Str(dtype.get())) : Ref();
+  const char* text = name ? PyUnicode_AsUTF8(name.get()) : "";
+  PyErr_Clear();
+  return text == nullptr || std::strstr(text, "bool") == nullptr;
+}
+
 bool takes_axis(PyObject* item) { return item != Py_None && item != Py_Ellipsis; }
 
 bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
@@ -112,8 +130,7 @@ bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
       for (Py_ssize_t kept = taken; kept < ndim; kept++) builder->keep();
     } else if (PySlice_Check(item)) {
       if (!builder->take_slice(item)) return false;
-    } else if (PyBool_Check(item) || !PyIndex_Check(item) ||
-               (as_tensor(item) != nullptr && as_tensor(item)->ndim() != 0)) {
+    } else if (!is_index(item)) {
       return refuse_index(item);
     } else if (!builder->take_index(item)) {
       return false;

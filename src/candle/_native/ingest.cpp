@@ -145,7 +145,9 @@ Ref optional_attribute(PyObject* object, PyObject* name) noexcept {
   value = PyObject_GetAttr(object, name);
   if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
 #endif
-  return Ref::steal(value);
+  Ref found = Ref::steal(value);
+  return found.get() == Py_None ? Ref()
+                                : std::move(found);  // None: "not supported" in Python's data model
 }
 
 PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {

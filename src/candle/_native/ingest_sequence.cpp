@@ -186,8 +186,9 @@ struct Stacker {
       return each_item(items.get(), count,
                        [this, at](PyObject* item) { return place(item, at + 1); });
     }
-    const Request plain;
-    const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, plain));
+    Request request;
+    if (is_plain_number(x)) request.dtype = ingest.request.dtype;  // one rounding, no detour
+    const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, request));
     return leaf && append(reinterpret_cast<Tensor*>(leaf.get()));
   }
 

@@ -27,10 +27,16 @@ bool inside(const Tensor* tensor, int32_t ndim, const int64_t* shape, const int6
 
 PyObject* make_view(Tensor* tensor, std::byte* data, int32_t ndim, const int64_t* shape,
                     const int64_t* strides) {
+  const int64_t size = count_elements(ndim, shape);
+  if (size < 0 || bytes_of(size, tensor->dtype, tensor->padded) < 0) {
+    PyErr_SetString(PyExc_ValueError,
+                    "the view would have more elements than 63 bits can count the bits of");
+    return nullptr;
+  }
   Tensor* view = new_view(tensor, ndim);
   if (view == nullptr) return nullptr;
   view->data = data;
-  view->size = count_elements(ndim, shape);
+  view->size = size;
   std::copy_n(shape, ndim, view->shape());
   std::copy_n(strides, ndim, view->strides());
   make_canonical(ndim, view->shape(), view->strides());
