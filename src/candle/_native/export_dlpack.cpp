@@ -52,7 +52,7 @@ Managed* export_tensor(const Tensor* tensor) {
       .strides = shape + ndim,
       .byte_offset = 0,
   };
-  live.exports.add(1);
+  live.exports.add_with_gil(1);
   return &exported->managed;
 }
 
