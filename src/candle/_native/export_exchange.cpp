@@ -212,20 +212,6 @@ bool load(Door* door, const char* name) {
   return true;
 }
 
-/// `copy=`, the only keyword of the named doors.
-bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
-                CopyMode* mode) {
-  if (nargs != 0) {
-    PyErr_Format(PyExc_TypeError, "%s() takes keyword arguments only", function);
-    return false;
-  }
-  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
-    if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
-    if (!parse_copy(args[i], mode)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {

@@ -93,24 +93,11 @@ PyObject* to_array(Tensor* tensor, CopyMode mode) {
   return meant ? view_as_array(reinterpret_cast<Tensor*>(meant.get())) : nullptr;
 }
 
-bool parse_copy_keyword(const char* function, PyObject* const* values, PyObject* names,
-                        CopyMode* mode) {
-  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
-    if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
-    if (!parse_copy(values[i], mode)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  if (nargs != 0) {
-    PyErr_SetString(PyExc_TypeError, "numpy() takes keyword arguments only");
-    return nullptr;
-  }
   CopyMode mode = CopyMode::if_needed;
-  if (!parse_copy_keyword("numpy", args, names, &mode)) return nullptr;
+  if (!parse_door("numpy", args, nargs, names, &mode)) return nullptr;
   return to_array(reinterpret_cast<Tensor*>(self), mode);
 }
 

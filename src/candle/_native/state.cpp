@@ -139,4 +139,17 @@ int keyword_index(const char* function, PyObject* name, PyObject* const* accepte
   return -1;
 }
 
+bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                CopyMode* mode) noexcept {
+  if (nargs != 0) {
+    PyErr_Format(PyExc_TypeError, "%s() takes keyword arguments only", function);
+    return false;
+  }
+  for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
+    if (keyword_index(function, PyTuple_GET_ITEM(names, i), &state.names.copy, 1) < 0) return false;
+    if (!parse_copy(args[i], mode)) return false;
+  }
+  return true;
+}
+
 }  // namespace candle

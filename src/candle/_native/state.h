@@ -87,4 +87,8 @@ bool parse_host_device(PyObject* value) noexcept;
 int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
                   int count) noexcept;
 
+/// `copy=`, the only argument of the named doors out; false with an error set.
+bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
+                CopyMode* mode) noexcept;
+
 }  // namespace candle
