@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "cast.h"
 #include "cast_kernels.h"
+#include "caster.h"
 #include "dtype_table.h"
 #include "layout.h"
 #include "packed.h"
@@ -198,21 +200,17 @@ void copy_bits(std::byte* to, int64_t to_bit, const std::byte* from, int64_t fro
   partial(count);
 }
 
-/// Copies runs by way of small buffers: items are unpacked, put into native byte order, decoded to
-/// carriers, encoded, and packed; steps that have nothing to do are left out.
+/// Copies runs by way of small buffers: items are unpacked, put into native byte order, cast, and
+/// packed; steps that have nothing to do are left out.
 class Pipeline {
  public:
-  Pipeline(const Place& dst, const Place& src) noexcept
-      : dst_(dst),
-        src_(src),
-        casts_(!same_dtype(dst.dtype, src.dtype)),
-        from_complex_(src.dtype.code == kDLComplex),
-        to_complex_(dst.dtype.code == kDLComplex),
-        component_size_(item_bytes(component_of(src.dtype))),
-        swaps_(src.swapped && component_size_ > 1) {
-    if (!casts_) return;
-    decoder_ = decoder_of(component_of(src.dtype));
-    encoder_ = encoder_of(decoder_.carrier, component_of(dst.dtype));
+  Pipeline(const Place& dst, const Place& src) noexcept : dst_(dst), src_(src) {
+    const int component_size = item_bytes(component_of(src.dtype));
+    if (!same_dtype(dst.dtype, src.dtype)) {
+      caster_.emplace(src.dtype, src.swapped, dst.dtype);
+    } else if (src.swapped && component_size > 1) {
+      swapped_size_ = component_size;
+    }
   }
 
   void run(int64_t to, int64_t from, const Axis& axis) noexcept {
@@ -221,8 +219,12 @@ class Pipeline {
     for (int64_t left = axis.extent; left > 0;) {
       const int64_t count = std::min(left, chunk);
       const std::byte* items = gather(from, axis.from, count);
-      if (casts_) items = cast(items, in_place ? dst_.data + (to >> 3) : cast_items_, count);
-      if (!casts_ || !in_place) scatter(items, to, axis.to, count);
+      if (caster_) {
+        std::byte* result = in_place ? dst_.data + (to >> 3) : cast_items_;
+        caster_->run(items, result, count);
+        items = result;
+      }
+      if (!caster_ || !in_place) scatter(items, to, axis.to, count);
       to += count * axis.to;
       from += count * axis.from;
       left -= count;
@@ -232,7 +234,7 @@ class Pipeline {
  private:
   static constexpr int64_t chunk = 256;
 
-  /// The next `count` source items, one after the other in native byte order.
+  /// The next `count` source items, one after the other; in native byte order if no cast follows.
   const std::byte* gather(int64_t from, int64_t step, int64_t count) noexcept {
     if (src_.packed()) {
       for (int64_t i = 0; i < count; i++) {
@@ -242,41 +244,10 @@ class Pipeline {
     }
     const int size = item_bytes(src_.dtype);
     const std::byte* place = src_.data + (from >> 3);
-    if (step == size * 8 && !swaps_) return place;
+    if (step == size * 8 && swapped_size_ == 0) return place;
     copy_items(items_, size, place, step >> 3, count, size);
-    if (swaps_) swap_bytes(items_, count * size / component_size_, component_size_);
+    if (swapped_size_ > 0) swap_bytes(items_, count * size / swapped_size_, swapped_size_);
     return items_;
-  }
-
-  const std::byte* cast(const std::byte* items, std::byte* result, int64_t count) noexcept {
-    const int64_t components = from_complex_ ? 2 * count : count;
-    if (decoder_.run != nullptr) {
-      decoder_.run(items, carriers_, components, decoder_.format);
-      items = carriers_;
-    }
-    if (to_complex_ && !from_complex_) {
-      spread(items, count);
-      encoder_.run(carriers_, result, 2 * count, encoder_.format);
-    } else if (from_complex_ && !to_complex_) {  // to bool, all else is refused
-      std::byte* parts = items == carriers_ ? items_ : carriers_;
-      encoder_.run(items, parts, components, encoder_.format);
-      for (int64_t i = 0; i < count; i++) result[i] = parts[2 * i] | parts[2 * i + 1];
-    } else {
-      encoder_.run(items, result, components, encoder_.format);
-    }
-    return result;
-  }
-
-  /// Puts a zero, the imaginary part, after each carrier. From the end, as `from` may be
-  /// `carriers_` itself.
-  void spread(const std::byte* from, int64_t count) noexcept {
-    const auto size = static_cast<size_t>(carrier_bytes(decoder_.carrier));
-    for (auto i = static_cast<size_t>(count); i-- > 0;) {
-      std::byte carrier[sizeof(double)];
-      std::memcpy(carrier, from + i * size, size);
-      std::memset(carriers_ + (2 * i + 1) * size, 0, size);
-      std::memcpy(carriers_ + 2 * i * size, carrier, size);
-    }
   }
 
   void scatter(const std::byte* items, int64_t to, int64_t step, int64_t count) noexcept {
@@ -292,15 +263,9 @@ class Pipeline {
 
   const Place dst_;
   const Place src_;
-  const bool casts_;
-  const bool from_complex_;
-  const bool to_complex_;
-  const int component_size_;
-  const bool swaps_;
-  Decoder decoder_{};
-  Encoder encoder_{};
+  std::optional<Caster> caster_;
+  int swapped_size_ = 0;  // of the components whose bytes are reversed without a cast
   alignas(16) std::byte items_[chunk * 16];
-  alignas(16) std::byte carriers_[chunk * 16];
   alignas(16) std::byte cast_items_[chunk * 16];
 };
 
