@@ -144,6 +144,10 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
                   Decision* decision) noexcept {
   const Source source = source_of(tensor);
+  if (mode != CopyMode::always && plainly_shares(source, demand)) {
+    *decision = {};
+    return Py_NewRef(tensor->object());
+  }
   *decision = decide(source, demand, mode);
   if (decision->action == Action::share) return Py_NewRef(tensor->object());
   const Move move{*decision, source, demand, state.tensor_type};

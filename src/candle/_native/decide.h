@@ -162,6 +162,16 @@ inline bool plainly_shares(const Source& source) noexcept {
          (reinterpret_cast<uintptr_t>(source.data) & item.misalignment) == 0;
 }
 
+/// The same of a consumer with a Demand, which is the common case of every export.
+inline bool plainly_shares(const Source& source, const Demand& demand) noexcept {
+  int64_t signs = 0;
+  for (int32_t i = 0; i < source.ndim; i++) signs |= source.strides[i];
+  return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
+         detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
+         demand.alignment == 1 && !demand.c_order && !demand.dense &&
+         (demand.read_only || !source.read_only) && (demand.negative_strides || signs >= 0);
+}
+
 /// The measured fact behind a reason, in words.
 struct Fact {
   char text[240];

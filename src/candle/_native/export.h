@@ -11,7 +11,7 @@ struct Tensor;
 
 /// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets
 /// what a capsule can say. nullptr with a MemoryError set.
-DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags) noexcept;
+DLManagedTensorVersioned* export_versioned(Tensor* tensor, uint64_t flags) noexcept;
 
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* dlpack_device(PyObject* self, PyObject*);

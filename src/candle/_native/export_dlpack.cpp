@@ -15,21 +15,23 @@ namespace {
 template <typename Managed>
 struct Export {
   Managed managed;
-  Storage* storage;
+  Owner owner;
 };
 
 /// Runs on any thread, with or without the GIL, also after the interpreter's end.
 template <typename Managed>
 void delete_export(Managed* managed) noexcept {
   auto* exported = reinterpret_cast<Export<Managed>*>(managed);
-  Storage* storage = exported->storage;
+  Owner owner(std::move(exported->owner));
   std::free(exported);
   live.exports.add(-1);
-  storage->release(false);
+  owner.give_back(false);
 }
 
 template <typename Managed>
-Managed* export_tensor(const Tensor* tensor) {
+Managed* export_tensor(Tensor* tensor) {
+  Owner owner = share_of(tensor);
+  if (!owner) return nullptr;
   const auto ndim = static_cast<size_t>(tensor->ndim());
   const size_t extents = 2 * ndim * sizeof(int64_t);
   auto* exported = static_cast<Export<Managed>*>(std::malloc(sizeof(Export<Managed>) + extents));
@@ -39,8 +41,7 @@ Managed* export_tensor(const Tensor* tensor) {
   }
   auto* shape = reinterpret_cast<int64_t*>(exported + 1);
   std::memcpy(shape, tensor->shape(), extents);
-  tensor->storage->retain();
-  exported->storage = tensor->storage;
+  new (&exported->owner) Owner(std::move(owner));
   exported->managed.manager_ctx = exported;
   exported->managed.deleter = delete_export<Managed>;
   exported->managed.dl_tensor = {
@@ -64,9 +65,10 @@ constexpr const char* capsule_name() {
 /// A capsule nobody consumed still owes its deleter; one that was consumed has another name.
 template <typename Managed>
 void destroy_capsule(PyObject* capsule) {
-  if (!PyCapsule_IsValid(capsule, capsule_name<Managed>())) return;
+  const char* name = PyCapsule_GetName(capsule);
+  if (name == nullptr || std::strcmp(name, capsule_name<Managed>()) != 0) return;
   const PendingError pending;
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, capsule_name<Managed>()));
+  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
   managed->deleter(managed);
 }
 
@@ -87,10 +89,15 @@ struct Asked {
 
 /// A tuple of two ints; false with an error set.
 bool parse_pair(PyObject* value, const char* what, long pair[2]) {
+  const auto parse_int = [](PyObject* item, long* number) {
+    *number = PyLong_AsLong(item);
+    return *number != -1 || PyErr_Occurred() == nullptr;
+  };
   if (PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 2) {
-    pair[0] = PyLong_AsLong(PyTuple_GET_ITEM(value, 0));
-    if (!PyErr_Occurred()) pair[1] = PyLong_AsLong(PyTuple_GET_ITEM(value, 1));
-    if (!PyErr_Occurred()) return true;
+    if (parse_int(PyTuple_GET_ITEM(value, 0), &pair[0]) &&
+        parse_int(PyTuple_GET_ITEM(value, 1), &pair[1])) {
+      return true;
+    }
     PyErr_Clear();
   }
   PyErr_Format(PyExc_TypeError, "%s, not %R", what, value);
@@ -177,7 +184,7 @@ constexpr Demand legacy_demand = capsule_demand(false);
 
 }  // namespace
 
-DLManagedTensorVersioned* export_versioned(const Tensor* tensor, uint64_t flags) noexcept {
+DLManagedTensorVersioned* export_versioned(Tensor* tensor, uint64_t flags) noexcept {
   auto* managed = export_tensor<DLManagedTensorVersioned>(tensor);
   if (managed == nullptr) return nullptr;
   managed->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -195,7 +202,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, asked.copy, &decision));
   if (!meant) return nullptr;
-  const auto* fit = reinterpret_cast<Tensor*>(meant.get());
+  auto* fit = reinterpret_cast<Tensor*>(meant.get());
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
   if (!asked.versioned) {

@@ -60,11 +60,7 @@ int to_py_object(DLManagedTensorVersioned* managed, void** out) {
     if (managed->deleter != nullptr) managed->deleter(managed);
     return -1;
   }
-  StorageRef owner = StorageRef::steal(Storage::of_versioned(managed));
-  if (!owner) {
-    PyErr_NoMemory();
-    return -1;
-  }
+  Owner owner = Owner::versioned(managed);
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;

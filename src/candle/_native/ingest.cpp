@@ -14,7 +14,8 @@ namespace {
 const Demand takes_everything;
 
 PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
-  return finish(ingest, source_of(tensor), StorageRef::borrow(tensor->storage));
+  Owner owner = share_of(tensor);
+  return owner ? finish(ingest, source_of(tensor), std::move(owner)) : nullptr;
 }
 
 bool is_python_value(PyObject* x) {
@@ -94,7 +95,7 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 
 }  // namespace
 
-PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner) noexcept {
+PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
   const Request& request = ingest.request;
   if (request.is_plain() && plainly_shares(source))
     return share(ingest.type, source, std::move(owner));

@@ -18,7 +18,7 @@ struct Ingest {
 };
 
 /// Decides, then makes the Tensor. Every route's last step. nullptr with an error set.
-PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner) noexcept;
+PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept;
 
 /// Anything: rule 1 of docs/design.md. nullptr with an error set.
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;

@@ -132,10 +132,7 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     if (!ask_guards(*record, ingest.x, &source)) return nullptr;
   }
   if (!take(capsule, versioned ? used_versioned_name : used_legacy_name)) return nullptr;
-  StorageRef owner =
-      StorageRef::steal(versioned ? Storage::of_versioned(modern) : Storage::of_legacy(old));
-  if (!owner) return PyErr_NoMemory();
-  return finish(ingest, source, std::move(owner));
+  return finish(ingest, source, versioned ? Owner::versioned(modern) : Owner::legacy(old));
 }
 
 /// Why a table refuses an object: in the words of the framework's own file if it has some.
@@ -159,7 +156,7 @@ PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
 }
 
 PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described,
-                          uint64_t flags, StorageRef&& owner) {
+                          uint64_t flags, Owner&& owner) {
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;
@@ -177,23 +174,21 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
 
 bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept {
   *result = nullptr;
-  if (record.hold != nullptr && record.table->dltensor_from_py_object_no_sync != nullptr) {
+  if ((record.holds_itself || record.hold != nullptr) &&
+      record.table->dltensor_from_py_object_no_sync != nullptr) {
     DLTensor borrowed = {};
     if (record.table->dltensor_from_py_object_no_sync(ingest.x, &borrowed) != 0) {
       refused_by_table(ingest, record);
       return true;
     }
-    PyObject* keeper = PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr);
-    if (keeper == nullptr) {
+    Ref keeper = record.holds_itself
+                     ? Ref::borrow(ingest.x)
+                     : Ref::steal(PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr));
+    if (!keeper) {
       blame_producer(ingest.producer());
       return true;
     }
-    StorageRef owner = StorageRef::steal(Storage::of_object(keeper));
-    if (!owner) {
-      PyErr_NoMemory();
-      return true;
-    }
-    *result = finish_exchange(ingest, record, borrowed, 0, std::move(owner));
+    *result = finish_exchange(ingest, record, borrowed, 0, Owner::object(std::move(keeper)));
     return true;
   }
   DLManagedTensorVersioned* managed = nullptr;
@@ -206,11 +201,7 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
                  ingest.producer());
     return true;
   }
-  StorageRef owner = StorageRef::steal(Storage::of_versioned(managed));
-  if (!owner) {
-    PyErr_NoMemory();
-    return true;
-  }
+  Owner owner = Owner::versioned(managed);
   if (right_version(managed->version, ingest.producer())) {
     *result = finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner));
   }

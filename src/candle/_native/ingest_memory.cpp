@@ -41,16 +41,6 @@ void no_such_dtype(const Ingest& ingest, const char* said) {
                ingest.producer(), said);
 }
 
-void share_or_fail(const Ingest& ingest, const Source& source, Storage* storage,
-                   PyObject** result) {
-  StorageRef owner = StorageRef::steal(storage);
-  if (owner) {
-    *result = finish(ingest, source, std::move(owner));
-  } else {
-    PyErr_NoMemory();
-  }
-}
-
 /// Checks what every byte-counted layout has to hold. False with an error set.
 bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
   if (source->ndim < 0 || source->ndim > max_ndim) {
@@ -90,7 +80,7 @@ PyObject* entry(PyObject* interface, const char* key) {
 }
 
 /// The pointer of the interface, or the memory of a buffer it names instead. Fills owner.
-bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRef* owner) {
+bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* owner) {
   PyObject* data = entry(interface, "data");
   if (data != nullptr && PyTuple_Check(data)) {
     if (PyTuple_GET_SIZE(data) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data, 0))) {
@@ -106,10 +96,10 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
     const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
     if (read_only < 0) return false;
     source->read_only |= read_only != 0;
-    PyObject* both = PyTuple_Pack(
-        2, ingest.x, interface);  // the dict need not keep the memory alive, nor the object
-    if (both == nullptr) return false;
-    *owner = StorageRef::steal(Storage::of_object(both));
+    // The dict need not keep the memory alive, nor the object.
+    Ref both = Ref::steal(PyTuple_Pack(2, ingest.x, interface));
+    if (!both) return false;
+    *owner = Owner::object(std::move(both));
   } else {
     auto* view = new (std::nothrow) Py_buffer;
     if (view == nullptr ||
@@ -122,7 +112,7 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, StorageRe
     source->data = static_cast<std::byte*>(view->buf);
     source->read_only |= view->readonly != 0;
     const int64_t available = view->len;
-    *owner = StorageRef::steal(Storage::of_buffer(view));
+    *owner = Owner::buffer(view);
     int64_t offset = 0;
     if (PyObject* number = entry(interface, "offset")) {
       offset = PyLong_AsLongLong(number);
@@ -248,8 +238,8 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
   if (source.ndim > 0 && source.shape == nullptr) {
     bad_interface(ingest, "it has no shape (NULL)");
   } else if (sound(ingest, &source, spare)) {
-    PyObject* both = PyTuple_Pack(2, ingest.x, capsule.get());
-    if (both != nullptr) share_or_fail(ingest, source, Storage::of_object(both), result);
+    Ref both = Ref::steal(PyTuple_Pack(2, ingest.x, capsule.get()));
+    if (both) *result = finish(ingest, source, Owner::object(std::move(both)));
   }
   return true;
 }
@@ -267,7 +257,7 @@ bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** res
   source.unit = 8;
   source.route = Route::array_interface;
   source.read_only = read_only;
-  StorageRef owner;
+  Owner owner;
   if (parse_interface(ingest, interface.get(), &source, shape, strides) &&
       locate(ingest, interface.get(), &source, &owner) && sound(ingest, &source, spare)) {
     *result = finish(ingest, source, std::move(owner));
@@ -288,11 +278,7 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
     blame_producer(ingest.producer());
     return true;
   }
-  StorageRef owner = StorageRef::steal(Storage::of_buffer(view));
-  if (!owner) {
-    PyErr_NoMemory();
-    return true;
-  }
+  Owner owner = Owner::buffer(view);
   Source source;
   source.dtype = parse_format(view->format, view->itemsize, &source.swapped);
   if (source.dtype == unknown_dtype) {

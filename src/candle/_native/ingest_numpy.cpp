@@ -134,12 +134,7 @@ bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept {
       .padded = dtype_table[dtype].dlpack.bits < 8,
       .reasons = 0,
   };
-  StorageRef owner = StorageRef::steal(Storage::of_object(Py_NewRef(ingest.x)));
-  if (!owner) {
-    PyErr_NoMemory();
-    return true;
-  }
-  *result = finish(ingest, source, std::move(owner));
+  *result = finish(ingest, source, Owner::object(Ref::borrow(ingest.x)));
   return true;
 }
 

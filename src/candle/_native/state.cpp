@@ -125,11 +125,8 @@ bool parse_host_device(PyObject* value) noexcept {
   return false;
 }
 
-int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
-                  int count) noexcept {
-  for (int i = 0; i < count; i++) {
-    if (name == accepted[i]) return i;
-  }
+int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,
+                     int count) noexcept {
   for (int i = 0; i < count; i++) {
     if (PyUnicode_Compare(name, accepted[i]) == 0) return i;
   }

@@ -82,10 +82,18 @@ bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
 /// CPU only until candle moves device memory: anything else is a BufferError.
 bool parse_host_device(PyObject* value) noexcept;
 
-/// `name in names`: the index of a keyword among those accepted, by identity first; -1 with a
-/// TypeError set.
-int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
-                  int count) noexcept;
+/// The index of a keyword among those accepted by value; -1 with a TypeError set.
+int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,
+                     int count) noexcept;
+
+/// The same, by identity first, which is how nearly all come.
+inline int keyword_index(const char* function, PyObject* name, PyObject* const* accepted,
+                         int count) noexcept {
+  for (int i = 0; i < count; i++) {
+    if (name == accepted[i]) return i;
+  }
+  return keyword_by_value(function, name, accepted, count);
+}
 
 /// `copy=`, the only argument of the named doors out; false with an error set.
 bool parse_door(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,

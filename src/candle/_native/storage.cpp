@@ -26,6 +26,14 @@ void with_gil(bool have_gil, Drop drop_owner) noexcept {
   PyGILState_Release(gil);
 }
 
+/// A producer's deleter may run Python.
+template <typename Managed>
+void run_deleter(Managed* managed, bool have_gil) noexcept {
+  if (!have_gil) return managed->deleter(managed);
+  const PendingError pending;
+  managed->deleter(managed);
+}
+
 /// Blocks of dropped storages, kept for the next ones. Touched with the GIL only.
 class Pool {
  public:
@@ -53,83 +61,74 @@ Pool pool;
 
 }  // namespace
 
-Storage* Storage::make(Owner owner, Handle handle, size_t bytes) noexcept {
-  void* block = pool.get();
-  if (block == nullptr) {
-    give_back(owner, handle, true);
-    return nullptr;
-  }
-  Storage* storage = new (block) Storage(owner, handle, bytes);
-  live.storages.add_with_gil(1);
-  return storage;
-}
-
-Storage* Storage::of_versioned(DLManagedTensorVersioned* managed) noexcept {
-  return make(Owner::versioned, {.versioned = managed});
-}
-
-Storage* Storage::of_legacy(DLManagedTensor* managed) noexcept {
-  return make(Owner::legacy, {.legacy = managed});
-}
-
-Storage* Storage::of_object(PyObject* owner) noexcept {
-  return make(Owner::object, {.object = owner});
-}
-
-Storage* Storage::of_buffer(Py_buffer* buffer) noexcept {
-  return make(Owner::buffer, {.buffer = buffer});
-}
-
-Storage* Storage::allocate(size_t bytes, size_t alignment, std::byte** data) noexcept {
+Owner Owner::allocate(size_t bytes, size_t alignment, std::byte** data) noexcept {
   void* block = nullptr;
   if (bytes > 0) {
     if (alignment < sizeof(void*)) alignment = sizeof(void*);
-    if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;
+    if (posix_memalign(&block, alignment, bytes) != 0) return {};
   }
-  Storage* storage = make(Owner::own, {.block = block}, bytes);
-  if (storage == nullptr) return nullptr;
+  Storage* storage = Storage::make({Kind::block, {.block = block}}, bytes);
+  if (storage == nullptr) return {};
   live.bytes.add_with_gil(static_cast<int64_t>(bytes));
   *data = static_cast<std::byte*>(block);
-  return storage;
+  return {Kind::storage, {.storage = storage}};
 }
 
-void Storage::give_back(Owner owner, Handle handle, bool have_gil) noexcept {
-  switch (owner) {
-    case Owner::versioned:
-      if (handle.versioned->deleter != nullptr) handle.versioned->deleter(handle.versioned);
+bool Owner::become_share() noexcept {
+  if (kind_ == Kind::storage) return true;
+  Storage* storage = Storage::make(std::move(*this));
+  if (storage == nullptr) return false;
+  kind_ = Kind::storage;
+  handle_.storage = storage;
+  return true;
+}
+
+void Owner::give_back(bool have_gil) noexcept {
+  const Kind kind = std::exchange(kind_, Kind::none);
+  const Handle handle = handle_;
+  if (kind == Kind::storage) return handle.storage->release(have_gil);
+  if (have_gil) {
+    live.storages.add_with_gil(-1);
+  } else {
+    live.storages.add(-1);
+  }
+  switch (kind) {
+    case Kind::versioned:
+      if (handle.versioned->deleter != nullptr) run_deleter(handle.versioned, have_gil);
       break;
-    case Owner::legacy:
-      if (handle.legacy->deleter != nullptr) handle.legacy->deleter(handle.legacy);
+    case Kind::legacy:
+      if (handle.legacy->deleter != nullptr) run_deleter(handle.legacy, have_gil);
       break;
-    case Owner::object:
+    case Kind::object:
       with_gil(have_gil, [handle] { drop(handle.object); });
       break;
-    case Owner::buffer:
+    case Kind::buffer:
       with_gil(have_gil, [handle] {
         PyBuffer_Release(handle.buffer);
         delete handle.buffer;
       });
       break;
-    case Owner::own:
+    default:
       std::free(handle.block);
-      break;
   }
+}
+
+Storage* Storage::make(Owner&& owner, size_t bytes) noexcept {
+  void* block = pool.get();
+  return block == nullptr ? nullptr : new (block) Storage(std::move(owner), bytes);
 }
 
 void Storage::destroy(bool have_gil) noexcept {
   const auto bytes = static_cast<int64_t>(bytes_);
   if (have_gil) {
-    live.storages.add_with_gil(-1);
     live.bytes.add_with_gil(-bytes);
   } else {
-    live.storages.add(-1);
     live.bytes.add(-bytes);
   }
-  const Owner owner = owner_;
-  const Handle handle = handle_;
+  Owner owner(std::move(owner_));
   this->~Storage();
   pool.put(this, have_gil);
-  give_back(owner, handle, have_gil);
+  owner.give_back(have_gil);
 }
 
 }  // namespace candle

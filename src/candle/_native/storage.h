@@ -1,5 +1,5 @@
-// Storage: one block of memory, what owns it, and the one way it is given back. All views of the
-// block hold it.
+// Who owns a block of memory, and the one way it is given back. All tensors and exports that look
+// at a block hold it through one Storage, made when there is a second one of them.
 #pragma once
 
 #include <atomic>
@@ -42,20 +42,86 @@ struct Counters {
 };
 extern Counters live;
 
-class Storage {
- public:
-  /// With the GIL. Each takes over what it is given, on failure (nullptr: no memory) too.
-  static Storage* of_versioned(DLManagedTensorVersioned* managed) noexcept;
-  static Storage* of_legacy(DLManagedTensor* managed) noexcept;
-  static Storage* of_object(PyObject* owner) noexcept;
-  static Storage* of_buffer(Py_buffer* buffer) noexcept;
-  /// Fresh memory: `bytes` of it at a multiple of `alignment` (a power of two). No memory at all
-  /// for 0 bytes.
-  static Storage* allocate(size_t bytes, size_t alignment, std::byte** data) noexcept;
+class Storage;
 
-  void retain() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+/// The duty to give a block of memory back, once: a producer's struct, a Python object, a buffer,
+/// or a share of a Storage. Without a Storage it has one holder, which is all that most tensors
+/// need.
+class Owner {
+ public:
+  Owner() noexcept = default;
+  /// With the GIL. Each takes over what it is given.
+  static Owner versioned(DLManagedTensorVersioned* managed) noexcept {
+    return {Kind::versioned, {.versioned = managed}};
+  }
+  static Owner legacy(DLManagedTensor* managed) noexcept {
+    return {Kind::legacy, {.legacy = managed}};
+  }
+  static Owner object(Ref&& object) noexcept {
+    return {Kind::object, {.object = object.release()}};
+  }
+  static Owner buffer(Py_buffer* buffer) noexcept { return {Kind::buffer, {.buffer = buffer}}; }
+  /// Fresh memory, to be shared by whom asks: `bytes` of it at a multiple of `alignment` (a power
+  /// of two). No memory at all for 0 bytes. An empty Owner where there is none to be had.
+  static Owner allocate(size_t bytes, size_t alignment, std::byte** data) noexcept;
+
+  Owner(Owner&& other) noexcept
+      : kind_(std::exchange(other.kind_, Kind::none)), handle_(other.handle_) {}
+  Owner& operator=(Owner&& other) noexcept {
+    Owner old(std::move(*this));
+    kind_ = std::exchange(other.kind_, Kind::none);
+    handle_ = other.handle_;
+    return *this;
+  }
+  Owner(const Owner&) = delete;
+  Owner& operator=(const Owner&) = delete;
+  /// With the GIL. A pending exception stays.
+  ~Owner() {
+    if (kind_ != Kind::none) give_back(true);
+  }
+
+  explicit operator bool() const noexcept { return kind_ != Kind::none; }
+
+  /// Moves this duty into a Storage of which this becomes a share; false where there is no memory
+  /// for one. With the GIL.
+  bool become_share() noexcept;
+
+  /// A second one of this, by way of a Storage; an empty one where there is no memory for that.
+  /// With the GIL.
+  Owner share() noexcept {
+    if (kind_ != Kind::storage && !become_share()) return {};
+    retain(handle_.storage);
+    return {Kind::storage, handle_};
+  }
+
   /// Any thread, with or without the GIL, also after the interpreter's end. `have_gil` saves asking
   /// for it.
+  void give_back(bool have_gil) noexcept;
+
+ private:
+  enum class Kind : uint8_t { none, versioned, legacy, object, buffer, block, storage };
+  union Handle {
+    DLManagedTensorVersioned* versioned;
+    DLManagedTensor* legacy;
+    PyObject* object;
+    Py_buffer* buffer;
+    void* block;
+    Storage* storage;
+  };
+  static void retain(Storage* storage) noexcept;
+  Owner(Kind kind, Handle handle) noexcept : kind_(kind), handle_(handle) {
+    if (kind != Kind::storage) live.storages.add_with_gil(1);
+  }
+
+  Kind kind_ = Kind::none;
+  Handle handle_;
+};
+
+/// A block of memory with several holders.
+class Storage {
+ public:
+  void retain() noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  /// As `Owner::give_back`.
   void release(bool have_gil) noexcept {
     if (count_.load(std::memory_order_acquire) == 1 ||
         count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
@@ -64,55 +130,17 @@ class Storage {
   }
 
  private:
-  enum class Owner : uint8_t { versioned, legacy, object, buffer, own };
-  union Handle {
-    DLManagedTensorVersioned* versioned;
-    DLManagedTensor* legacy;
-    PyObject* object;
-    Py_buffer* buffer;
-    void* block;
-  };
-  Storage(Owner owner, Handle handle, size_t bytes)
-      : owner_(owner), handle_(handle), bytes_(bytes) {}
-  static Storage* make(Owner owner, Handle handle, size_t bytes = 0) noexcept;
-  static void give_back(Owner owner, Handle handle, bool have_gil) noexcept;
+  friend class Owner;
+  Storage(Owner&& owner, size_t bytes) noexcept : owner_(std::move(owner)), bytes_(bytes) {}
+  /// Takes the owner over, or leaves it alone and gives nullptr.
+  static Storage* make(Owner&& owner, size_t bytes = 0) noexcept;
   void destroy(bool have_gil) noexcept;
 
   std::atomic<int64_t> count_{1};
   Owner owner_;
-  Handle handle_;
-  size_t bytes_;
+  size_t bytes_;  // of candle's own memory
 };
 
-/// One reference to a Storage, or none. Used where the GIL is held.
-class StorageRef {
- public:
-  StorageRef() = default;
-  static StorageRef steal(Storage* storage) { return StorageRef(storage); }
-  static StorageRef borrow(Storage* storage) {
-    if (storage != nullptr) storage->retain();
-    return StorageRef(storage);
-  }
-  StorageRef(StorageRef&& other) noexcept : storage_(std::exchange(other.storage_, nullptr)) {}
-  StorageRef& operator=(StorageRef&& other) noexcept {
-    Storage* old = std::exchange(storage_, std::exchange(other.storage_, nullptr));
-    if (old != nullptr) old->release(true);
-    return *this;
-  }
-  StorageRef(const StorageRef&) = delete;
-  StorageRef& operator=(const StorageRef&) = delete;
-  ~StorageRef() {
-    if (storage_ == nullptr) return;
-    const PendingError pending;
-    storage_->release(true);
-  }
-  Storage* get() const { return storage_; }
-  explicit operator bool() const { return storage_ != nullptr; }
-  [[nodiscard]] Storage* release() { return std::exchange(storage_, nullptr); }
-
- private:
-  explicit StorageRef(Storage* storage) : storage_(storage) {}
-  Storage* storage_ = nullptr;
-};
+inline void Owner::retain(Storage* storage) noexcept { storage->retain(); }
 
 }  // namespace candle

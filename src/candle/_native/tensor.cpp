@@ -47,10 +47,7 @@ void tensor_dealloc(PyObject* self) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   PyTypeObject* type = Py_TYPE(self);
   if (tensor->weakrefs != nullptr) PyObject_ClearWeakRefs(self);
-  if (tensor->storage != nullptr) {
-    const PendingError pending;  // a producer's deleter may run Python
-    tensor->storage->release(true);
-  }
+  tensor->owner.~Owner();
   live.tensors.add_with_gil(-1);
   if (Pool::takes(type, tensor->ndim())) {
     pool.put(self);
@@ -159,16 +156,20 @@ Tensor* new_tensor(PyTypeObject* type, int32_t ndim) noexcept {
     return nullptr;
   }
   live.tensors.add_with_gil(1);
-  tensor->storage = nullptr;
+  new (&tensor->owner) Owner();
   tensor->weakrefs = nullptr;
   return tensor;
 }
 
-PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) noexcept {
+PyObject* share(PyTypeObject* type, const Source& source, Owner&& owner) noexcept {
+#ifdef Py_GIL_DISABLED
+  // Later, two threads could do it at once.
+  if (!owner.become_share()) return PyErr_NoMemory();
+#endif
   const int32_t ndim = source.ndim;
   Tensor* tensor = new_tensor(type, ndim);
   if (tensor == nullptr) return nullptr;
-  tensor->storage = owner.release();
+  tensor->owner = std::move(owner);
   tensor->data = source.data;
   tensor->size = source.size;
   tensor->device = source.device;
@@ -200,15 +201,14 @@ Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t*
     return nullptr;
   }
   std::byte* data = nullptr;
-  StorageRef storage =
-      StorageRef::steal(Storage::allocate(static_cast<size_t>(bytes), alignment, &data));
-  if (!storage) {
+  Owner owner = Owner::allocate(static_cast<size_t>(bytes), alignment, &data);
+  if (!owner) {
     PyErr_Format(PyExc_MemoryError, "no memory for %lld bytes", static_cast<long long>(bytes));
     return nullptr;
   }
   Tensor* tensor = new_tensor(type, ndim);
   if (tensor == nullptr) return nullptr;
-  tensor->storage = storage.release();
+  tensor->owner = std::move(owner);
   tensor->data = data;
   tensor->size = size;
   tensor->device = {kDLCPU, 0};
@@ -220,11 +220,18 @@ Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t*
   return tensor;
 }
 
+Owner share_of(Tensor* tensor) noexcept {
+  Owner owner = tensor->owner.share();
+  if (!owner) PyErr_NoMemory();
+  return owner;
+}
+
 Tensor* new_view(Tensor* base, int32_t ndim) noexcept {
+  Owner owner = share_of(base);
+  if (!owner) return nullptr;
   Tensor* view = new_tensor(state.tensor_type, ndim);
   if (view == nullptr) return nullptr;
-  base->storage->retain();
-  view->storage = base->storage;
+  view->owner = std::move(owner);
   view->data = base->data;
   view->size = base->size;
   view->device = base->device;
@@ -245,24 +252,6 @@ bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcep
   }
   *data = tensor->data + bits / 8;
   return true;
-}
-
-Source source_of(const Tensor* tensor) noexcept {
-  return {
-      .data = tensor->data,
-      .size = tensor->size,
-      .shape = tensor->shape(),
-      .strides = tensor->strides(),
-      .unit = tensor->bits(),
-      .ndim = tensor->ndim(),
-      .device = tensor->device,
-      .dtype = tensor->dtype,
-      .route = Route::candle,
-      .read_only = tensor->read_only,
-      .swapped = false,
-      .padded = tensor->padded,
-      .reasons = 0,
-  };
 }
 
 PyObject* extents_tuple(const int64_t* values, int32_t count) noexcept {

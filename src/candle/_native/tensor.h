@@ -12,7 +12,7 @@ namespace candle {
 
 struct Tensor {
   PyObject_VAR_HEAD  // ob_size is the number of axes
-      Storage* storage;
+      Owner owner;
   std::byte* data;  // where the first element begins
   int64_t size;     // elements
   PyObject* weakrefs;
@@ -44,14 +44,17 @@ inline Tensor* as_tensor(PyObject* object) {
 Tensor* new_tensor(PyTypeObject* type, int32_t ndim) noexcept;
 
 /// A Tensor over a source's memory. Takes over `owner`.
-PyObject* share(PyTypeObject* type, const Source& source, StorageRef&& owner) noexcept;
+PyObject* share(PyTypeObject* type, const Source& source, Owner&& owner) noexcept;
 
 /// A Tensor with its own uninitialised memory, in row-major order. The shape has been checked by
 /// `count_elements`.
 Tensor* allocate(PyTypeObject* type, DTypeId dtype, int32_t ndim, const int64_t* shape,
                  size_t alignment = 256, bool padded = false) noexcept;
 
-/// Another view of a Tensor's storage; shape, canonical strides and the rest are filled in by the
+/// A second holder of a Tensor's memory; none, with an error set, where there is no memory for it.
+Owner share_of(Tensor* tensor) noexcept;
+
+/// Another view of a Tensor's memory; shape, canonical strides and the rest are filled in by the
 /// caller.
 Tensor* new_view(Tensor* base, int32_t ndim) noexcept;
 
@@ -60,7 +63,23 @@ Tensor* new_view(Tensor* base, int32_t ndim) noexcept;
 bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcept;
 
 /// What a Tensor looks like to `decide`.
-Source source_of(const Tensor* tensor) noexcept;
+inline Source source_of(const Tensor* tensor) noexcept {
+  return {
+      .data = tensor->data,
+      .size = tensor->size,
+      .shape = tensor->shape(),
+      .strides = tensor->strides(),
+      .unit = tensor->bits(),
+      .ndim = tensor->ndim(),
+      .device = tensor->device,
+      .dtype = tensor->dtype,
+      .route = Route::candle,
+      .read_only = tensor->read_only,
+      .swapped = false,
+      .padded = tensor->padded,
+      .reasons = 0,
+  };
+}
 
 /// Strides in bytes, of elements of whole bytes. Those of an empty tensor mean nothing and are not
 /// counted.

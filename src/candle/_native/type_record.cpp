@@ -58,6 +58,8 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->byte_dtypes = attribute(answer, "byte_dtypes");
   record->is_conj = question(attribute(answer, "is_conj"));
   record->is_neg = question(attribute(answer, "is_neg"));
+  Ref holds_itself = Ref::steal(attribute(answer, "holds_itself"));
+  record->holds_itself = holds_itself.get() == Py_True;
   record->hold = attribute(answer, "hold");
   record->stand_in = attribute(answer, "stand_in");
   record->explain = attribute(answer, "explain");

@@ -43,7 +43,10 @@ struct TypeRecord {
       nullptr;  // the dtypes, a tuple, whose elements really are the bytes the table says
   Question is_conj;
   Question is_neg;
-  PyObject* hold = nullptr;  // object -> what keeps its memory; then the borrowed DLTensor is taken
+  // What keeps an object's memory: the object itself, or what `hold` makes of it. Then the borrowed
+  // DLTensor is taken, not a managed one.
+  bool holds_itself = false;
+  PyObject* hold = nullptr;
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
 };

@@ -38,23 +38,19 @@ bool look_closely(const DLTensor& tensor, DTypeId dtype, bool padded, int64_t* s
   return true;
 }
 
-/// Whether extents and strides are so small that nothing can overflow; then `size` is right. Most
-/// tensors are.
+/// Whether extents, strides and their products are all below 2**31 and none is negative, so that
+/// nothing can overflow; then `size` is right. Most tensors are so.
 bool quick_look(int32_t ndim, const int64_t* shape, const int64_t* strides, int64_t* size) {
-  constexpr int64_t enough = int64_t{1} << 50;
-  int64_t count = 1;
-  int64_t reach = 0;
-  bool overflow = false;
-  int64_t signs = 0;
+  uint64_t count = 1;
+  uint64_t bits = 0;  // a product of two numbers that set no bit from 31 on is exact
   for (int32_t i = 0; i < ndim; i++) {
-    int64_t step;
-    signs |= shape[i] | strides[i];
-    overflow |= __builtin_mul_overflow(count, shape[i], &count);
-    overflow |= __builtin_mul_overflow(shape[i], strides[i], &step);
-    overflow |= __builtin_add_overflow(reach, step, &reach);
+    const auto extent = static_cast<uint64_t>(shape[i]);
+    const auto stride = static_cast<uint64_t>(strides[i]);
+    count *= extent;
+    bits |= extent | stride | count | extent * stride;
   }
-  *size = count;
-  return !overflow && signs >= 0 && count > 0 && count < enough && reach < enough;
+  *size = static_cast<int64_t>(count);
+  return bits >> 31 == 0 && count > 0;
 }
 
 }  // namespace

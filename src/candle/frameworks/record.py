@@ -28,8 +28,10 @@ class Record:
         A getset descriptor; with it the table's word on elements of a byte is not taken.
     byte_dtypes : tuple, optional
         The dtypes whose elements are a byte; the table calls smaller ones so too.
+    holds_itself : bool
+        An object keeps its memory alive as well as its managed struct would.
     hold : callable, optional
-        Gives what keeps an object's memory alive; then the object's managed struct is not kept.
+        Gives what keeps an object's memory alive, where neither does.
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
     explain : callable, optional
@@ -41,6 +43,7 @@ class Record:
         "dtype",
         "explain",
         "hold",
+        "holds_itself",
         "is_conj",
         "is_neg",
         "kind",
@@ -61,6 +64,7 @@ class Record:
         is_neg: object = None,
         dtype: object = None,
         byte_dtypes: tuple[object, ...] | None = None,
+        holds_itself: bool = False,
         hold: object = None,
         stand_in: Callable[..., object] | None = None,
         explain: Callable[..., object] | None = None,
@@ -73,6 +77,7 @@ class Record:
         self.is_neg = is_neg
         self.dtype = dtype
         self.byte_dtypes = byte_dtypes
+        self.holds_itself = holds_itself
         self.hold = hold
         self.stand_in = stand_in
         self.explain = explain

@@ -98,7 +98,9 @@ def record(cls: type, base: type) -> Record | None:
         is_neg=base_type.is_neg,
         dtype=base_type.__dict__.get("dtype"),
         byte_dtypes=tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name)),
-        # module.half() re-seats a frozen Parameter and frees the memory under an exported struct.
+        # torch's managed struct holds no more than the tensor: what re-seats the one re-seats the
+        # other. module.half() does so to a frozen Parameter.
+        holds_itself=cls is torch.Tensor,
         hold=base_type.untyped_storage if cls is torch.nn.Parameter else None,
         explain=_explain,
     )
