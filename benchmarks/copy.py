@@ -559,9 +559,9 @@ def chart(report: dict[str, Any]) -> str:
 
     def relative(each: dict[str, Any], peer: str) -> float:
         seconds = each["seconds"]
-        return 0 if seconds[peer] is None else seconds["memcpy"] / seconds[peer]
+        return 0.0 if seconds[peer] is None else seconds["memcpy"] / seconds[peer]
 
-    most = max((relative(each, peer) for each in records for peer in bars), default=1)
+    most = max((relative(each, peer) for each in records for peer in bars), default=1.0)
     tick = 0.25 if most <= 1.6 else 0.5
     ticks = math.ceil(most / tick)
     unit = width / (ticks * tick)
@@ -574,15 +574,15 @@ def chart(report: dict[str, Any]) -> str:
         f'<text x="{left}" y="20">Bandwidth of copies of {size}B, memcpy = 1</text>',
     ]
     for i, peer in enumerate(bars):
-        x = left + 90 * i
-        parts.append(f'<rect class="{peer}" x="{x}" y="31" width="12" height="10" rx="2"/>')
-        parts.append(f'<text x="{x + 18}" y="40">{peer}</text>')
+        at = left + 90 * i
+        parts.append(f'<rect class="{peer}" x="{at}" y="31" width="12" height="10" rx="2"/>')
+        parts.append(f'<text x="{at + 18}" y="40">{peer}</text>')
     bottom = height - 26
     for i in range(ticks + 1):
         x = left + i * tick * unit
         line = "one" if i * tick == 1 else "grid"
-        at = f'x1="{x:.1f}" x2="{x:.1f}" y1="{top - 8}" y2="{bottom}"'
-        parts.append(f'<line class="{line}" {at}/>')
+        place = f'x1="{x:.1f}" x2="{x:.1f}" y1="{top - 8}" y2="{bottom}"'
+        parts.append(f'<line class="{line}" {place}/>')
         label = f"{i * tick:g}"
         parts.append(f'<text class="small middle" x="{x:.1f}" y="{bottom + 16}">{label}</text>')
     for i, each in enumerate(records):
