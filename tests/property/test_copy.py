@@ -399,39 +399,27 @@ def test_large_steps_and_directions(size: int) -> None:
         move(Layout((rows, 257), strides, size), compact((rows, 257), size), random)
 
 
+@by_item
+def test_large_and_small_runs_of_every_length(size: int) -> None:
+    random = np.random.default_rng(size)
+    dtype = np.dtype({1: "u1", 2: "u2", 4: "f4", 8: "f8", 16: "c16"}[size])
+    items = strided.noise(random, 2 * 530 * size).view(dtype)
+    shared, foreign = candle.asarray(items), items.byteswap().view(dtype.newbyteorder())
+    for length in range(530):
+        for step in (1, 2, -1, -2):
+            begin = length % 7 if step > 0 else 2 * 529 - length % 7
+            stop = begin + length * step
+            part = slice(begin, None if stop < 0 else stop, step)
+            want = items[part].tobytes()
+            assert shared[part].copy().numpy().tobytes() == want, part
+            assert candle.asarray(foreign[part]).numpy().tobytes() == want, part
+
+
 @pytest.mark.parametrize("size", [1, 4, 16])
 def test_large_runs(size: int) -> None:
     random = np.random.default_rng(size)
     for count in (1 << 20, (1 << 20) + 1, 3_000_017):
         move(compact((count // size,), size), compact((count // size,), size), random)
-
-
-@pytest.mark.parametrize("source", rounding.NAMES)
-def test_large_casts_in_runs_of_every_length(source: str) -> None:
-    random = np.random.default_rng(1)
-    dtype = rounding.numpy_dtype(source)
-    index = random.integers(0, POOL, 1400)
-    array = strided.pool(source)[index]
-    tensor = strided.share(array)
-    spread = strided.share(np.repeat(array, 2))[::2]
-    for name in [target for one, target in PAIRS if one == source]:
-        whole = candle.empty((1400,), dtype=name) if name not in PACKED else None
-        for begin, length in ((0, 1400), *zip(range(40), random.permutation(40), strict=True)):
-            part = slice(begin, begin + int(length))
-            for side in (tensor, spread):
-                if whole is None:
-                    fresh = side[part].to(name, copy=True)
-                    strided.check_cast(index[part], strided.array_of(fresh), source, name)
-                    continue
-                result = strided.array_of(whole)
-                result.view(np.uint8)[...] = 0xA5
-                whole[part].copy_(side[part])
-                strided.check_cast(index[part], result[part], source, name)
-                rest = np.delete(result, part).view(np.uint8)
-                assert (rest == 0xA5).all(), (name, part)
-        backwards = tensor[::-1].to(name, copy=True)
-        strided.check_cast(index[::-1], strided.array_of(backwards), source, name)
-    assert array.dtype == dtype
 
 
 LARGE_CASTS = [
@@ -454,6 +442,35 @@ LARGE_CASTS = [
     ("complex64", "complex128"),
     ("int4", "float32"),
 ]
+
+
+@pytest.mark.parametrize("source", rounding.NAMES)
+def test_large_casts_in_runs_of_every_length(source: str) -> None:
+    random = np.random.default_rng(1)
+    dtype = rounding.numpy_dtype(source)
+    index = random.integers(0, POOL, 1400)
+    array = strided.pool(source)[index]
+    tensor = strided.share(array)
+    spread = strided.share(np.repeat(array, 2))[::2]
+    for name in [target for one, target in PAIRS if one == source]:
+        whole = candle.empty((1400,), dtype=name) if name not in PACKED else None
+        lengths = range(300) if (source, name) in LARGE_CASTS else random.integers(0, 300, 24)
+        for begin, length in ((0, 1400), *((n % 41, n) for n in lengths)):
+            part = slice(begin, begin + int(length))
+            for side in (tensor, spread):
+                if whole is None:
+                    fresh = side[part].to(name, copy=True)
+                    strided.check_cast(index[part], strided.array_of(fresh), source, name)
+                    continue
+                result = strided.array_of(whole)
+                result.view(np.uint8)[...] = 0xA5
+                whole[part].copy_(side[part])
+                strided.check_cast(index[part], result[part], source, name)
+                rest = np.delete(result, part).view(np.uint8)
+                assert (rest == 0xA5).all(), (name, part)
+        backwards = tensor[::-1].to(name, copy=True)
+        strided.check_cast(index[::-1], strided.array_of(backwards), source, name)
+    assert array.dtype == dtype
 
 
 @pytest.mark.parametrize(("source", "name"), LARGE_CASTS)
