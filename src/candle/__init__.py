@@ -6,6 +6,7 @@ copy; where memory cannot be shared it copies, and says why.
 
 from __future__ import annotations
 
+from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from .creation import (

@@ -2,8 +2,8 @@
 
 None needs numpy. What they make is in row-major order, in memory of its own that begins at a
 multiple of 256 bytes (`asarray` and `from_dlpack` share where they can). Wherever a `dtype` is
-taken, anything that `candle.dtypes.as_dtype` knows will do, and `device` can only be the CPU for
-now: others raise BufferError.
+taken, anything that `candle.dtypes.as_dtype` knows will do. `device` is the CPU, or a CUDA device,
+whose memory cupy or torch allocates; others raise BufferError.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def empty(
     dtype
         Default: float32.
     device
-        Only the CPU for now.
+        Default: the CPU.
     align : int
         The address is a multiple of so many bytes, a power of 2.
 
@@ -117,7 +117,7 @@ def full(
         Default: the value's own; Python's bool, int, float and complex give bool, int64, float32
         and complex64.
     device
-        Only the CPU for now.
+        Default: the CPU.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def arange(
     dtype
         Default: int64 if all three are ints, else float32.
     device
-        Only the CPU for now.
+        Default: the CPU.
 
     Returns
     -------
@@ -231,7 +231,7 @@ def linspace(
     dtype
         Default: float32, or complex64 if an end is complex.
     device
-        Only the CPU for now.
+        Default: the CPU.
     endpoint : bool
         Whether `stop` is the last number. If not, it would be the one after.
 
@@ -285,7 +285,7 @@ def eye(
     dtype
         Default: float32.
     device
-        Only the CPU for now.
+        Default: the CPU.
 
     Returns
     -------
@@ -402,10 +402,13 @@ def allocate(
     shape: tuple[int, ...], dtype: DType, device: object = None, align: int = 256
 ) -> Tensor:
     """Make a tensor whose elements are not set; the one place that looks at `device`."""
-    if device is not None and as_device(device) is not cpu:
-        raise BufferError(
-            f"{as_device(device)!r}: this version of candle makes tensors on the CPU only"
-        )
+    where = cpu if device is None else as_device(device)
+    if where.type == "cuda":
+        from .cuda.copying import empty as empty_on_device
+
+        return empty_on_device(shape, dtype, where.index)
+    if where is not cpu:
+        raise BufferError(f"{where!r}: candle makes tensors on the CPU and on CUDA devices only")
     return _core.empty(shape, dtype.id, align)
 
 

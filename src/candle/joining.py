@@ -48,7 +48,7 @@ def cat(tensors: Iterable[object], dim: int = 0) -> Tensor:
                 f"shapes {shape} and {part.shape} differ beside axis {axis}; cat joins along it"
             )
     length = sum(part.shape[axis] for part in parts)
-    joined = allocate((*around[0], length, *around[1]), parts[0].dtype)
+    joined = allocate((*around[0], length, *around[1]), parts[0].dtype, parts[0].device)
     begin = 0
     for part in parts:
         end = begin + part.shape[axis]
@@ -85,7 +85,7 @@ def stack(tensors: Iterable[object], dim: int = 0) -> Tensor:
     for part in parts:
         if part.shape != shape:
             raise ValueError(f"shapes {shape} and {part.shape} differ; stack takes one shape")
-    stacked = allocate((*shape[:axis], len(parts), *shape[axis:]), parts[0].dtype)
+    stacked = allocate((*shape[:axis], len(parts), *shape[axis:]), parts[0].dtype, parts[0].device)
     for index, part in enumerate(parts):
         _core.copy_into(stacked[(*[slice(None)] * axis, index)], part)
     return stacked

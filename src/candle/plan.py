@@ -26,10 +26,11 @@ REMEDIES: Final = {
     "conj_bit": "leave copy=False out, or call .resolve_conj() first",
     "neg_bit": "leave copy=False out, or call .resolve_neg() first",
     "packed": 'leave copy=False out, or take t.view("uint8") for the bytes',
+    "device": "leave copy=False out: cupy or torch copies it across",
     "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
     'jax.config.update("jax_enable_x64", True)',
-    "device": "bring the data to the CPU with its own framework first",
+    "foreign_device": "copy it with its own framework first",
     "requires_grad": "call .detach() on it first",
     "no_cast": "take the real part first, with the framework it comes from",
     "masked": "fill the mask first: x.filled(value)",

@@ -6,7 +6,7 @@ from operator import index
 
 from ._native import _core
 from ._native._core import Tensor
-from .devices import as_device, cpu
+from .devices import as_device
 from .dtypes import as_dtype
 from .printing import tensor_html, tensor_repr
 
@@ -14,12 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .devices import Device
-
 __all__ = ["Tensor"]
 
-_row_major = _core.Demand("contiguous()", c_order=True)
-_reshapeable = _core.Demand("reshape()", c_order=True)
+_row_major = _core.Demand("contiguous()", c_order=True, host_only=False)
+_reshapeable = _core.Demand("reshape()", c_order=True, host_only=False)
 
 
 class Flags:
@@ -325,13 +323,15 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         dtype, device : optional
             The same by keyword.
         copy : bool, optional
-            None: copy where the dtype changes. False: raise CopyError then. True: always copy.
+            None: copy where the dtype or the device changes. False: raise CopyError then. True:
+            always copy.
 
         Notes
         -----
         Casts round once, to nearest even. Overflow gives inf where the dtype has it, else NaN.
         Float to integer truncates
         and saturates, NaN becomes 0. Integer to integer wraps. Complex to real is a BufferError.
+        On CUDA devices cupy or torch copies and casts, by its own rules.
         """
         if isinstance(target, Tensor):
             dtype, device = target.dtype, target.device
@@ -345,11 +345,10 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
                     f"{target!r} is no dtype and no device of candle's: {error}"
                 ) from None
         wanted = self.dtype if dtype is None else as_dtype(dtype)
-        if device is not None and as_device(device) != self.device:
-            _refuse_device(as_device(device))
-        if wanted is self.dtype and not copy:
+        where = self.device if device is None else as_device(device)
+        if wanted is self.dtype and where is self.device and not copy:
             return self
-        return _core.from_dlpack(self, dtype=wanted, copy=copy)
+        return _core.from_dlpack(self, dtype=wanted, device=where, copy=copy)
 
     def to_dtype(self, dtype: object) -> Tensor:
         """HuggingFace candle's name for to(dtype)."""
@@ -417,10 +416,6 @@ def _only(t: Tensor) -> Any:
     if t.size != 1:
         raise ValueError(f"a tensor of {t.size} elements has no single value; use tolist()")
     return t.item()
-
-
-def _refuse_device(device: Device) -> None:
-    raise BufferError(f"{device}: this version of candle keeps tensors on {cpu} only")
 
 
 _left = (

@@ -1,4 +1,5 @@
 // The attributes and the native methods of Tensor, as CPython's tables.
+#include "device_memory.h"
 #include "elements.h"
 #include "export.h"
 #include "tensor.h"
@@ -81,6 +82,10 @@ PyGetSetDef tensor_getset[] = {
      "Whether the memory may not be written through this tensor.", nullptr},
     {"__array_interface__", get_array_interface, nullptr,
      "The array interface, version 3. AttributeError where the dtype has no typestr.", nullptr},
+    {"__cuda_array_interface__", get_cuda_array_interface, nullptr,
+     "The CUDA array interface, version 3, with the stream to come after. AttributeError off CUDA "
+     "devices.",
+     nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 
@@ -131,6 +136,19 @@ PyMethodDef tensor_methods[] = {
     {"__array__", method<array>(), METH_FASTCALL | METH_KEYWORDS,
      "__array__($self, dtype=None, /, *, copy=None)\n--\n\nWhat numpy asks where it has no other "
      "way in: numpy()."},
+    {"record_stream", record_stream, METH_O,
+     "record_stream($self, stream, /)\n--\n\n"
+     "Keep the memory, when it is given back, until what is queued on a stream by then has run.\n\n"
+     "For a consumer that still reads on a stream of its own when the last Python reference goes. "
+     "Takes a stream\n"
+     "object of torch, cupy or cuda.core (``__cuda_stream__``), and holds it until then. TypeError "
+     "for a bare handle."},
+    {"wait_for", wait_for, METH_O,
+     "wait_for($self, stream, /)\n--\n\n"
+     "Make the producer's current stream wait for what is queued on a stream by now: for a "
+     "consumer "
+     "that has written.\n\n"
+     "Takes a stream object, or a handle. The host does not wait."},
     {"memoryview", to_memoryview, METH_NOARGS,
      "memoryview($self, /)\n--\n\n"
      "The memory as a buffer with format, shape and strides (PEP 3118). Shares.\n\n"

@@ -52,7 +52,7 @@ bool writable(const Tensor* dst) noexcept {
   return true;
 }
 
-bool copy_into(Tensor* dst, const Tensor* src) noexcept {
+bool copy_into(Tensor* dst, Tensor* src) noexcept {
   if (!writable(dst)) return false;
   int64_t from_strides[max_ndim];
   if (!broadcast_strides(src->ndim(), src->shape(), src->strides(), dst->ndim(), dst->shape(),
@@ -67,6 +67,7 @@ bool copy_into(Tensor* dst, const Tensor* src) noexcept {
   }
   Demand demand;
   demand.cast_to = dst->dtype;
+  demand.host_only = false;
   const Source source = source_of(src);
   Decision decision = decide(source, demand, CopyMode::always);
   decision.nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
@@ -76,6 +77,10 @@ bool copy_into(Tensor* dst, const Tensor* src) noexcept {
     return false;
   }
   if (!record(move)) return false;
+  if (!host_memory(source.device) || !host_memory(dst->device)) {
+    return static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
+        state.hooks.device_write, dst->object(), src->object(), nullptr)));
+  }
   int64_t to_strides[max_ndim];
   bit_strides(source_of(dst), to_strides);
   for (int32_t i = 0; i < dst->ndim(); i++) from_strides[i] *= src->bits();
@@ -141,6 +146,27 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   return owned.release();
 }
 
+PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
+  if (state.hooks.device_copy == nullptr) {
+    PyErr_SetString(PyExc_BufferError, "candle.cuda is not loaded");
+    return nullptr;
+  }
+  DLDevice device = demand.somewhere ? demand.device : tensor->device;
+  if (demand.host_only && !demand.somewhere) device = {kDLCPU, 0};
+  PyObject* dtype = demand.cast_to == unknown_dtype
+                        ? Py_None
+                        : PyTuple_GET_ITEM(state.hooks.dtypes, demand.cast_to);
+  Ref result = Ref::steal(PyObject_CallFunction(
+      state.hooks.device_copy, "OO(ii)K", tensor->object(), dtype,
+      static_cast<int>(device.device_type), static_cast<int>(device.device_id),
+      static_cast<unsigned long long>(demand.stream)));
+  if (!result) return nullptr;
+  if (as_tensor(result.get()) != nullptr) return result.release();
+  PyErr_Format(PyExc_TypeError, "the copy on the device is %s, not a Tensor",
+               Py_TYPE(result.get())->tp_name);
+  return nullptr;
+}
+
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
                   Decision* decision) noexcept {
   const Source source = source_of(tensor);
@@ -156,7 +182,8 @@ PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
     return nullptr;
   }
   if (!record(move)) return nullptr;
-  return copy_of(state.tensor_type, source, demand);
+  return moves_on_devices(source, demand) ? device_copy(tensor, demand)
+                                          : copy_of(state.tensor_type, source, demand);
 }
 
 }  // namespace candle

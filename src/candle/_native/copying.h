@@ -19,11 +19,19 @@ bool writable(const Tensor* dst) noexcept;
 
 /// Copies `src`, broadcast and cast, into `dst`. False with an error set: ValueError for memory
 /// that may not be written.
-bool copy_into(Tensor* dst, const Tensor* src) noexcept;
+bool copy_into(Tensor* dst, Tensor* src) noexcept;
 
 /// A fresh row-major tensor with the elements of a source, cast to the Demand's dtype. The decision
 /// has been recorded.
 PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept;
+
+/// Whether a copy from or to a CUDA device is meant: somebody else makes those.
+inline bool moves_on_devices(const Source& source, const Demand& demand) {
+  return !host_memory(source.device) || (demand.somewhere && !host_memory(demand.device));
+}
+
+/// A copy that a framework makes (candle.cuda), in row-major order. The decision has been recorded.
+PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept;
 
 /// The tensor itself if it meets the demand, else a copy that does: the one step of every export.
 /// `decision` says which, and why. nullptr with an error set.

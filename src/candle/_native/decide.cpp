@@ -61,7 +61,11 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   note(mode == CopyMode::always, Reason::requested);
   note((demand.dtypes >> result & 1) == 0, Reason::dtype_unknown);
   note((demand.narrows >> result & 1) != 0, Reason::would_narrow);
-  note(demand.host_only && !host_memory(source.device), Reason::device);
+  const bool on_host = host_memory(source.device);
+  const bool to_host = host_memory(demand.device);
+  const bool elsewhere =
+      demand.somewhere && !same_device(source.device, demand.device) && !(on_host && to_host);
+  note((demand.host_only && !on_host) || elsewhere, Reason::device);
   note(source.swapped, Reason::byte_order);
   note(source.read_only && !demand.read_only, Reason::read_only);
   if (result != source.dtype) {
@@ -85,6 +89,10 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   }
 
   if (reasons == 0) return {source.route, Action::share, 0, 0};
+  const auto copied_to = demand.somewhere ? demand.device : source.device;
+  note(!(on_host || source.device.device_type == kDLCUDA) ||
+           !(host_memory(copied_to) || copied_to.device_type == kDLCUDA),
+       Reason::foreign_device);
   const bool refused = (reasons & fatal_reasons) != 0 || mode == CopyMode::never;
   return {source.route, refused ? Action::refuse : Action::copy, reasons,
           bytes_of(source.size, result, !demand.packed)};
@@ -161,9 +169,23 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("%s would make %s smaller", consumer, wanted);
       break;
     case Reason::device:
-      say("the memory is on DLPack device type %d, number %d; this version of candle moves host "
-          "memory only",
-          static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id));
+      if (demand.somewhere) {
+        say("the memory is on DLPack device (%d, %d), and (%d, %d) was asked for",
+            static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id),
+            static_cast<int>(demand.device.device_type), static_cast<int>(demand.device.device_id));
+      } else {
+        say("the memory is on DLPack device (%d, %d), and %s takes the host's",
+            static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id),
+            consumer);
+      }
+      break;
+    case Reason::foreign_device:
+      say("candle copies on the CPU and on CUDA devices, and the move is from DLPack device (%d, "
+          "%d) "
+          "to (%d, %d)",
+          static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id),
+          static_cast<int>((demand.somewhere ? demand.device : source.device).device_type),
+          static_cast<int>((demand.somewhere ? demand.device : source.device).device_id));
       break;
     case Reason::requires_grad:
       say("the tensor requires grad, and candle records no gradients");

@@ -19,6 +19,7 @@ enum class Route : uint8_t {
   dlpack_versioned,
   dlpack_legacy,
   array_struct,
+  cuda_array_interface,
   array_interface,
   buffer,
   array,
@@ -26,8 +27,18 @@ enum class Route : uint8_t {
   scalar,
 };
 inline constexpr const char* route_names[] = {
-    "candle",          "exchange", "numpy", "dlpack_versioned", "dlpack_legacy", "array_struct",
-    "array_interface", "buffer",   "array", "sequence",         "scalar",
+    "candle",
+    "exchange",
+    "numpy",
+    "dlpack_versioned",
+    "dlpack_legacy",
+    "array_struct",
+    "cuda_array_interface",
+    "array_interface",
+    "buffer",
+    "array",
+    "sequence",
+    "scalar",
 };
 
 enum class Action : uint8_t { share, copy, refuse };
@@ -50,18 +61,20 @@ enum class Reason : uint8_t {
   conj_bit,
   neg_bit,
   packed,
+  device,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
-  device,
+  foreign_device,
   requires_grad,
   no_cast,
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",       "dtype",         "order",        "byte_order", "misaligned",    "odd_stride",
-    "negative_stride", "read_only",     "not_dense",    "alignment",  "conj_bit",      "neg_bit",
-    "packed",          "dtype_unknown", "would_narrow", "device",     "requires_grad", "no_cast",
+    "requested",    "dtype",           "order",         "byte_order", "misaligned",
+    "odd_stride",   "negative_stride", "read_only",     "not_dense",  "alignment",
+    "conj_bit",     "neg_bit",         "packed",        "device",     "dtype_unknown",
+    "would_narrow", "foreign_device",  "requires_grad", "no_cast",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -103,10 +116,14 @@ struct Demand {
   bool c_order = false;             // row-major without gaps, asked for by the caller
   bool dense = false;               // no gaps and no overlap
   bool negative_strides = true;
-  bool read_only = true;  // it knows read-only memory, or never writes
-  bool packed = true;     // it takes sub-byte elements packed
-  bool padded = true;     // it takes them a byte each
-  bool host_only = true;  // device memory is refused
+  bool read_only = true;   // it knows read-only memory, or never writes
+  bool packed = true;      // it takes sub-byte elements packed
+  bool padded = true;      // it takes them a byte each
+  bool host_only = true;   // it reads the memory on the host
+  bool somewhere = false;  // `device` was asked for by the caller
+  DLDevice device = {kDLCPU, 0};
+  uintptr_t stream =
+      0;  // where copies on a device are queued; 0: on the current one of who makes it
 };
 
 struct Decision {
@@ -180,6 +197,10 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
 
 /// Bytes `size` elements take: packed where the dtype is smaller than a byte. -1 on overflow.
 int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept;
+
+inline bool same_device(DLDevice a, DLDevice b) {
+  return a.device_type == b.device_type && a.device_id == b.device_id;
+}
 
 inline bool host_memory(DLDevice device) {
   return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||

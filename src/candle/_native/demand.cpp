@@ -33,17 +33,18 @@ bool parse_names(PyObject* names, DTypeSet* set) {
 }
 
 PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  static const char* keywords[] = {"consumer", "dtypes",  "narrows",          "alignment",
-                                   "dense",    "c_order", "negative_strides", "read_only",
-                                   "packed",   nullptr};
+  static const char* keywords[] = {
+      "consumer",         "dtypes",    "narrows", "alignment", "dense", "c_order",
+      "negative_strides", "read_only", "packed",  "host_only", nullptr};
   PyObject* consumer;
   PyObject* dtypes = Py_None;
   PyObject* narrows = Py_None;
   unsigned int alignment = 1;
-  int dense = 0, c_order = 0, negative_strides = 1, read_only = 1, packed = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIppppp:Demand", const_cast<char**>(keywords),
-                                   &consumer, &dtypes, &narrows, &alignment, &dense, &c_order,
-                                   &negative_strides, &read_only, &packed)) {
+  int dense = 0, c_order = 0, negative_strides = 1, read_only = 1, packed = 1, host_only = 1;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIpppppp:Demand",
+                                   const_cast<char**>(keywords), &consumer, &dtypes, &narrows,
+                                   &alignment, &dense, &c_order, &negative_strides, &read_only,
+                                   &packed, &host_only)) {
     return nullptr;
   }
   if (!std::has_single_bit(alignment)) {
@@ -62,6 +63,7 @@ PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   demand.negative_strides = negative_strides != 0;
   demand.read_only = read_only != 0;
   demand.packed = packed != 0;
+  demand.host_only = host_only != 0;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   reinterpret_cast<DemandObject*>(self)->demand = demand;
@@ -82,7 +84,7 @@ PyType_Slot demand_slots[] = {
     {Py_tp_doc,
      const_cast<char*>(
          "Demand(consumer, *, dtypes=None, narrows=None, alignment=1, dense=False, c_order=False, "
-         "negative_strides=True, read_only=True, packed=True)\n--\n\n"
+         "negative_strides=True, read_only=True, packed=True, host_only=True)\n--\n\n"
          "What a consumer takes; `conform` makes a tensor so.")},
     {0, nullptr},
 };

@@ -1,5 +1,7 @@
 #include "elements.h"
 
+#include <cstring>
+
 #include "copying.h"
 #include "ingest.h"
 
@@ -35,6 +37,18 @@ bool readable(const Tensor* tensor) {
   return true;
 }
 
+/// The tensor itself, or a copy of device memory that the host can read. Empty with an error set.
+Ref on_host(Tensor* tensor) {
+  static const Demand values = [] {
+    Demand demand;
+    demand.consumer = "Python";
+    return demand;
+  }();
+  if (host_memory(tensor->device)) return Ref::borrow(tensor->object());
+  Decision decision;
+  return Ref::steal(conform(tensor, values, CopyMode::if_needed, &decision));
+}
+
 PyObject* list_of(const Tensor* tensor, int32_t axis, int64_t bit) {
   if (axis == tensor->ndim()) {
     return number_of(load_scalar(tensor->data, bit, tensor->row().dlpack, false));
@@ -55,6 +69,13 @@ bool fill_with(Tensor* dst, const Scalar& scalar, PyObject* value) {
   if (!writable(dst)) return false;
   alignas(16) std::byte element[16] = {};
   if (!store(element, 0, dst->dtype, scalar, value)) return false;
+  if (!host_memory(dst->device)) {
+    Tensor* one = allocate(state.tensor_type, dst->dtype, 0, nullptr);
+    const Ref owned = Ref::steal(one == nullptr ? nullptr : one->object());
+    if (!owned) return false;
+    std::memcpy(one->data, element, static_cast<size_t>(item_bytes(dst->row().dlpack)));
+    return copy_into(dst, one);
+  }
   const int64_t still[max_ndim] = {};
   int64_t strides[max_ndim];
   bit_strides(source_of(dst), strides);
@@ -157,7 +178,9 @@ DTypeId default_dtype(const Scalar& scalar) noexcept {
 
 PyObject* to_list(PyObject* self, PyObject*) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
-  return readable(tensor) ? list_of(tensor, 0, 0) : nullptr;
+  if (!readable(tensor)) return nullptr;
+  const Ref seen = on_host(tensor);
+  return seen ? list_of(reinterpret_cast<Tensor*>(seen.get()), 0, 0) : nullptr;
 }
 
 PyObject* item(PyObject* self, PyObject*) {
@@ -168,8 +191,11 @@ PyObject* item(PyObject* self, PyObject*) {
                  static_cast<long long>(tensor->size));
     return nullptr;
   }
-  return readable(tensor) ? number_of(load_scalar(tensor->data, 0, tensor->row().dlpack, false))
-                          : nullptr;
+  if (!readable(tensor)) return nullptr;
+  const Ref seen = on_host(tensor);
+  if (!seen) return nullptr;
+  const auto* read = reinterpret_cast<Tensor*>(seen.get());
+  return number_of(load_scalar(read->data, 0, read->row().dlpack, false));
 }
 
 bool assign(Tensor* dst, PyObject* value) noexcept {
@@ -177,7 +203,7 @@ bool assign(Tensor* dst, PyObject* value) noexcept {
   bool is_number;
   if (!scalar_of(value, &scalar, &is_number)) return false;
   if (is_number) return fill_with(dst, scalar, value);
-  if (const Tensor* src = as_tensor(value)) return copy_into(dst, src);
+  if (Tensor* src = as_tensor(value)) return copy_into(dst, src);
   Request request;
   if (PyList_Check(value) || PyTuple_Check(value)) request.dtype = dst->dtype;
   Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));

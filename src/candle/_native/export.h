@@ -19,10 +19,12 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* get_array_interface(PyObject* self, void*);
+PyObject* get_cuda_array_interface(PyObject* self, void*);
 PyObject* to_memoryview(PyObject* self, PyObject*);
 
-/// `_core.legacy_capsule(t)`: shares read-only memory too, for a consumer that never writes.
-PyObject* legacy_capsule(PyObject* module, PyObject* tensor);
+/// `_core.legacy_capsule(t, stream=None)`: shares read-only memory too, for a consumer that never
+/// writes.
+PyObject* legacy_capsule(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 
 /// Puts `__dlpack_c_exchange_api__` on the Tensor type; -1 with an error set.
 int init_exchange_table() noexcept;

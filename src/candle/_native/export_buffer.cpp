@@ -99,6 +99,11 @@ PyType_Spec buffer_spec = {
 
 PyObject* to_memoryview(PyObject* self, PyObject*) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
+  if (!host_memory(tensor->device)) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the buffer protocol is for the host's memory; take t.to('cpu') first");
+    return nullptr;
+  }
   if (tensor->row().format == nullptr) {
     PyErr_Format(
         PyExc_BufferError,

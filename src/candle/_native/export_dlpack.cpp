@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "copying.h"
+#include "device_memory.h"
 #include "export.h"
 #include "move.h"
 #include "tensor.h"
@@ -84,7 +85,8 @@ PyObject* capsule_of(Managed* managed) {
 struct Asked {
   bool versioned = false;
   CopyMode copy = CopyMode::if_needed;
-  DLDevice device;  // the tensor's own, or the CPU for pinned memory
+  DLDevice device;  // the tensor's own, or what dl_device= says
+  PyObject* stream = nullptr;
 };
 
 /// A tuple of two ints; false with an error set.
@@ -104,8 +106,9 @@ bool parse_pair(PyObject* value, const char* what, long pair[2]) {
   return false;
 }
 
-bool parse_stream(PyObject* value) {
-  if (value == Py_None) return true;
+/// Of memory on the host; consumers of pinned memory may pass a stream.
+bool check_host_stream(PyObject* value, DLDevice device) {
+  if (value == nullptr || value == Py_None || device.device_type != kDLCPU) return true;
   const long stream = PyLong_AsLong(value);
   if (stream == -1 && PyErr_Occurred()) return false;
   if (stream == -1) return true;
@@ -128,17 +131,15 @@ bool parse_dl_device(PyObject* value, DLDevice* device) {
   long wanted[2] = {};
   if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted))
     return false;
-  if (wanted[0] == kDLCPU && wanted[1] == 0 && host_memory(*device)) {
-    *device = {kDLCPU, 0};
-    return true;
+  const DLDevice asked = {static_cast<DLDeviceType>(wanted[0]), static_cast<int32_t>(wanted[1])};
+  const bool is_cpu = wanted[0] == kDLCPU && wanted[1] == 0;
+  if (host_memory(asked) && !is_cpu && !same_device(asked, *device)) {
+    PyErr_Format(PyExc_BufferError, "dl_device=%R: of the host's memory, candle exports (1, 0)",
+                 value);
+    return false;
   }
-  if (wanted[0] == static_cast<long>(device->device_type) && wanted[1] == device->device_id)
-    return true;
-  PyErr_Format(
-      PyExc_BufferError,
-      "dl_device=%R: the memory is on device (%d, %d), and this version of candle does not move it",
-      value, static_cast<int>(device->device_type), static_cast<int>(device->device_id));
-  return false;
+  *device = asked;
+  return true;
 }
 
 bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* asked) {
@@ -160,7 +161,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* aske
         if (!parse_dl_device(args[i], &asked->device)) return false;
         break;
       case 3:
-        if (!parse_stream(args[i])) return false;
+        asked->stream = args[i];
         break;
       default:
         return false;
@@ -175,12 +176,43 @@ constexpr Demand capsule_demand(bool versioned) {
   Demand demand;
   demand.consumer = versioned ? "a consumer of DLPack" : "a consumer of legacy DLPack capsules";
   demand.negative_strides = false;
+  demand.host_only = false;
   demand.read_only = versioned;
   demand.padded = versioned;
   return demand;
 }
 constexpr Demand versioned_demand = capsule_demand(true);
 constexpr Demand legacy_demand = capsule_demand(false);
+
+/// What is different where memory is on a device, or is to come onto one. `ordered`: the consumer's
+/// stream is to wait.
+bool prepare_device_export(Tensor* tensor, const Asked& asked, Demand* demand, bool* ordered) {
+  demand->somewhere = !same_device(asked.device, tensor->device);
+  demand->device = asked.device;
+  demand->host_only = false;
+  DeviceMemory* block = tensor->owner.device_memory();
+  if (demand->somewhere && host_memory(asked.device) && block != nullptr && block->managed() &&
+      asked.copy != CopyMode::always) {
+    demand->somewhere = false;  // the host can read it, once it is written
+    return block->wait();
+  }
+  cuda::Stream later;
+  if (tensor->device.device_type == kDLCUDA || asked.device.device_type == kDLCUDA) {
+    if (!parse_consumer_stream(asked.stream, &later, ordered)) return false;
+    demand->stream = later;
+    *ordered = *ordered && cuda_memory(asked.device);
+  } else {
+    *ordered = true;
+  }
+  return true;
+}
+
+/// Makes the consumer's stream wait for what may be pending. False with an error set.
+bool order_export(Tensor* tensor, PyObject* stream, cuda::Stream later) {
+  if (cuda_memory(tensor->device)) return order_before(tensor, later);
+  DeviceMemory* block = tensor->owner.device_memory();
+  return block == nullptr || block->relay(stream == nullptr ? Py_None : stream);
+}
 
 }  // namespace
 
@@ -198,13 +230,20 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Asked asked{.device = tensor->device};
   if (!parse(args, nargs, names, &asked)) return nullptr;
-  const Demand& demand = asked.versioned ? versioned_demand : legacy_demand;
+  Demand demand = asked.versioned ? versioned_demand : legacy_demand;
+  bool ordered = false;
+  if (!host_memory(tensor->device) || !host_memory(asked.device)) {
+    if (!prepare_device_export(tensor, asked, &demand, &ordered)) return nullptr;
+  } else if (!check_host_stream(asked.stream, tensor->device)) {
+    return nullptr;
+  }
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, asked.copy, &decision));
   if (!meant) return nullptr;
   auto* fit = reinterpret_cast<Tensor*>(meant.get());
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
+  if (ordered && !order_export(fit, asked.stream, demand.stream)) return nullptr;
   if (!asked.versioned) {
     auto* managed = export_tensor<DLManagedTensor>(fit);
     if (managed != nullptr) managed->dl_tensor.device = asked.device;
@@ -222,7 +261,12 @@ PyObject* dlpack_device(PyObject* self, PyObject*) {
                        static_cast<int>(device.device_id));
 }
 
-PyObject* legacy_capsule(PyObject*, PyObject* object) {
+PyObject* legacy_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 1 || nargs > 2) {
+    PyErr_SetString(PyExc_TypeError, "legacy_capsule(t, stream=None)");
+    return nullptr;
+  }
+  PyObject* object = args[0];
   Tensor* tensor = as_tensor(object);
   if (tensor == nullptr) {
     PyErr_Format(PyExc_TypeError, "%s is no Tensor", Py_TYPE(object)->tp_name);
@@ -233,6 +277,12 @@ PyObject* legacy_capsule(PyObject*, PyObject* object) {
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
   if (!meant) return nullptr;
+  if (cuda_memory(tensor->device)) {
+    cuda::Stream later;
+    bool ordered;
+    if (!parse_consumer_stream(nargs == 2 ? args[1] : Py_None, &later, &ordered)) return nullptr;
+    if (ordered && !order_before(tensor, later)) return nullptr;
+  }
   auto* managed = export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get()));
   if (managed != nullptr && host_memory(managed->dl_tensor.device)) {
     managed->dl_tensor.device = {kDLCPU, 0};

@@ -4,6 +4,7 @@
 
 #include "copying.h"
 #include "demand.h"
+#include "device_memory.h"
 #include "export.h"
 #include "ingest.h"
 #include "move.h"
@@ -27,6 +28,7 @@ constexpr Demand table_demand = [] {
   Demand demand;
   demand.consumer = "a consumer of DLPack";
   demand.negative_strides = false;
+  demand.host_only = false;
   return demand;
 }();
 
@@ -38,6 +40,24 @@ constexpr Demand borrowed_demand = [] {
   return demand;
 }();
 
+/// The stream that work is queued on now on a CUDA device: whose, candle.cuda decides. False with
+/// an error set.
+bool work_stream(DLDevice device, Pending* pending) {
+  if (state.hooks.work_stream == nullptr) return true;
+  const Ref stream = Ref::steal(
+      PyObject_CallFunction(state.hooks.work_stream, "i", static_cast<int>(device.device_id)));
+  return stream && (stream.get() == Py_None || parse_stream_object(stream.get(), pending));
+}
+
+/// The table's consumers queue their work on `current_work_stream`, so that it has to come after
+/// what may be pending.
+bool order_for_work_stream(Tensor* tensor) {
+  if (!cuda_memory(tensor->device)) return true;
+  Pending now;
+  if (!work_stream(tensor->device, &now)) return false;
+  return order_before(tensor, now.stream == 0 ? cuda::legacy_stream : now.stream);
+}
+
 // --- the slots of the table; every one but the allocator is called with the GIL ---
 
 int from_py_object(void* object, DLManagedTensorVersioned** out) {
@@ -45,7 +65,7 @@ int from_py_object(void* object, DLManagedTensorVersioned** out) {
   if (tensor == nullptr) return -1;
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, table_demand, CopyMode::if_needed, &decision));
-  if (!meant) return -1;
+  if (!meant || !order_for_work_stream(reinterpret_cast<Tensor*>(meant.get()))) return -1;
   const uint64_t flags = decision.action == Action::copy ? DLPACK_FLAG_BITMASK_IS_COPIED : 0;
   *out = export_versioned(reinterpret_cast<Tensor*>(meant.get()), flags);
   return *out == nullptr ? -1 : 0;
@@ -80,7 +100,7 @@ int dltensor_from_py_object(void* object, DLTensor* out) {
   if (tensor == nullptr) return -1;
   Decision decision;
   const Ref same = Ref::steal(conform(tensor, borrowed_demand, CopyMode::never, &decision));
-  if (!same) return -1;
+  if (!same || !order_for_work_stream(tensor)) return -1;
   *out = {
       .data = tensor->size == 0 ? nullptr : tensor->data,
       .device = tensor->device,
@@ -155,14 +175,13 @@ int allocate_managed(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
   return 0;
 }
 
-int current_work_stream(DLDeviceType device, int32_t, void** out) {
-  if (device == kDLCPU || device == kDLCUDAHost || device == kDLROCMHost) {
-    *out = nullptr;
-    return 0;
-  }
-  PyErr_SetString(PyExc_BufferError,
-                  "this version of candle knows no streams: it moves host memory only");
-  return -1;
+int current_work_stream(DLDeviceType device, int32_t number, void** out) {
+  *out = nullptr;
+  if (device != kDLCUDA) return 0;
+  Pending now;
+  if (!work_stream({device, number}, &now)) return -1;
+  *out = reinterpret_cast<void*>(now.stream == cuda::legacy_stream ? 0 : now.stream);
+  return 0;
 }
 
 const DLPackExchangeAPI exchange_table = {
@@ -182,14 +201,15 @@ struct Door {
   Demand demand;
   PyObject* on_read_only_copy =
       nullptr;  // told when memory was copied only because the framework has no read-only
+  StreamSource streams;
 };
-Door torch_door;
+Door& torch_door = *new Door;  // never destroyed: the interpreter is gone before it would be
 
 bool load(Door* door, const char* name) {
   const Ref answer = Ref::steal(PyObject_CallFunction(state.hooks.load_door, "s", name));
   if (!answer) return false;
-  PyObject *capsule, *demand, *notice;
-  if (!PyArg_ParseTuple(answer.get(), "OOO", &capsule, &demand, &notice)) return false;
+  PyObject *capsule, *demand, *notice, *streams;
+  if (!PyArg_ParseTuple(answer.get(), "OOOO", &capsule, &demand, &notice, &streams)) return false;
   const Demand* takes = demand_of(demand);
   if (takes == nullptr) return false;
   const DLPackExchangeAPI* table = table_in(capsule);
@@ -204,6 +224,8 @@ bool load(Door* door, const char* name) {
   door->on_read_only_copy = Py_NewRef(notice);
   Ref kept = Ref::borrow(demand);
   (void)kept.release();
+  if (streams != Py_None) door->streams.ask = Ref::borrow(streams);
+  if (streams == Py_None && table->current_work_stream != nullptr) door->streams.table = table;
   door->table = table;
   return true;
 }
@@ -225,6 +247,13 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   if (mode == CopyMode::if_needed && (decision.reasons & bit(Reason::read_only)) != 0) {
     const Ref told = Ref::steal(PyObject_CallNoArgs(door.on_read_only_copy));
     if (!told) return nullptr;  // warnings as errors
+  }
+  if (cuda_memory(reinterpret_cast<Tensor*>(meant.get())->device) && door.streams) {
+    auto* there = reinterpret_cast<Tensor*>(meant.get());
+    Pending now;
+    if (!door.streams.current(there->device, &now) || !order_before(there, now.stream)) {
+      return nullptr;
+    }
   }
   const bool copied = decision.action == Action::copy;
   DLManagedTensorVersioned* managed = export_versioned(reinterpret_cast<Tensor*>(meant.get()),

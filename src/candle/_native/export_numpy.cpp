@@ -1,5 +1,6 @@
 // numpy(), __array__ and __array_interface__.
 #include "copying.h"
+#include "device_memory.h"
 #include "export.h"
 #include "move.h"
 #include "numpy_api.h"
@@ -93,6 +94,31 @@ PyObject* to_array(Tensor* tensor, CopyMode mode) {
   return meant ? view_as_array(reinterpret_cast<Tensor*>(meant.get())) : nullptr;
 }
 
+/// The dict of both array interfaces, version 3; with a stream for the CUDA one.
+PyObject* interface_of(const Tensor* tensor, const Ref& stream) {
+  const DTypeRow& row = tensor->row();
+  const int32_t ndim = tensor->ndim();
+  const int bytes = item_bytes(row.dlpack);
+  int64_t steps[max_ndim];
+  byte_strides(tensor, steps);
+  const bool compact = is_c_contiguous(ndim, tensor->shape(), tensor->strides());
+  const Ref shape = Ref::steal(extents_tuple(tensor->shape(), ndim));
+  const Ref strides = compact ? Ref::borrow(Py_None) : Ref::steal(extents_tuple(steps, ndim));
+  const Ref address = Ref::steal(PyLong_FromVoidPtr(tensor->size == 0 ? nullptr : tensor->data));
+  if (!shape || !strides || !address) return nullptr;
+  char typestr[8];
+  const char order = bytes == 1 ? '|' : (std::endian::native == std::endian::little ? '<' : '>');
+  PyOS_snprintf(typestr, sizeof typestr, "%c%s", order, row.typestr);
+  Ref interface = Ref::steal(Py_BuildValue("{sOsOsss(OO)si}", "shape", shape.get(), "strides",
+                                           strides.get(), "typestr", typestr, "data", address.get(),
+                                           tensor->read_only ? Py_True : Py_False, "version", 3));
+  if (interface && stream &&
+      PyDict_SetItem(interface.get(), state.names.stream, stream.get()) < 0) {
+    return nullptr;
+  }
+  return interface.release();
+}
+
 }  // namespace
 
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
@@ -134,28 +160,37 @@ PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
 PyObject* get_array_interface(PyObject* self, void*) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   const DTypeRow& row = tensor->row();
-  if (row.typestr == nullptr || !host_memory(tensor->device)) {
+  if (!host_memory(tensor->device)) {
+    PyErr_SetString(PyExc_AttributeError,
+                    "the array interface is for the host's memory; t.numpy() copies it there");
+    return nullptr;
+  }
+  if (row.typestr == nullptr) {
     // AttributeError, so that numpy goes on to __array__.
     PyErr_Format(PyExc_AttributeError,
                  "the array interface has no %s; t.numpy() gives it as an ml_dtypes array",
                  row.name);
     return nullptr;
   }
-  const int32_t ndim = tensor->ndim();
-  const int bytes = item_bytes(row.dlpack);
-  int64_t steps[max_ndim];
-  byte_strides(tensor, steps);
-  const bool compact = is_c_contiguous(ndim, tensor->shape(), tensor->strides());
-  const Ref shape = Ref::steal(extents_tuple(tensor->shape(), ndim));
-  const Ref strides = compact ? Ref::borrow(Py_None) : Ref::steal(extents_tuple(steps, ndim));
-  const Ref address = Ref::steal(PyLong_FromVoidPtr(tensor->size == 0 ? nullptr : tensor->data));
-  if (!shape || !strides || !address) return nullptr;
-  char typestr[8];
-  const char order = bytes == 1 ? '|' : (std::endian::native == std::endian::little ? '<' : '>');
-  PyOS_snprintf(typestr, sizeof typestr, "%c%s", order, row.typestr);
-  return Py_BuildValue("{sOsOsss(OO)si}", "shape", shape.get(), "strides", strides.get(), "typestr",
-                       typestr, "data", address.get(), tensor->read_only ? Py_True : Py_False,
-                       "version", 3);
+  return interface_of(tensor, Ref());
+}
+
+PyObject* get_cuda_array_interface(PyObject* self, void*) {
+  auto* tensor = reinterpret_cast<Tensor*>(self);
+  if (!cuda_memory(tensor->device) || tensor->row().typestr == nullptr) {
+    PyErr_Format(
+        PyExc_AttributeError,
+        "the CUDA array interface is for CUDA memory of dtypes that it has a name for, and "
+        "this tensor is %s on DLPack device type %d",
+        tensor->row().name, static_cast<int>(tensor->device.device_type));
+    return nullptr;
+  }
+  // One stream can be named: it is made to come after all others.
+  cuda::Stream stream = cuda::legacy_stream;
+  DeviceMemory* block = tensor->owner.device_memory();
+  if (block != nullptr && !block->gather(&stream)) return nullptr;
+  const Ref number = Ref::steal(PyLong_FromUnsignedLongLong(stream));
+  return number ? interface_of(tensor, number) : nullptr;
 }
 
 }  // namespace candle

@@ -11,7 +11,11 @@ namespace candle {
 
 namespace {
 
-const Demand takes_everything;
+const Demand takes_everything = [] {
+  Demand demand;
+  demand.host_only = false;
+  return demand;
+}();
 
 PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
   Owner owner = share_of(tensor);
@@ -42,21 +46,11 @@ PyObject* refuse_type(PyObject* x, bool dlpack_only) {
   return nullptr;
 }
 
-/// Device memory that speaks nothing but the CUDA array interface.
-bool refuse_cuda_interface(const Ingest& ingest) {
-  Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
-  if (!interface) return PyErr_Occurred() != nullptr;
-  refuse_by(Route::array_interface, "device",
-            "the memory is on a CUDA device; this version of candle moves host memory only",
-            Py_TYPE(ingest.x));
-  return true;
-}
-
 PyObject* ingest_protocols(const Ingest& ingest, const TypeRecord& record, bool dlpack_only) {
   PyObject* result = nullptr;
   if (ingest_dlpack(ingest, record, false, &result)) return result;
   if (dlpack_only) return refuse_type(ingest.x, true);
-  if (refuse_cuda_interface(ingest)) return nullptr;
+  if (ingest_cuda_interface(ingest, record.read_only, &result)) return result;
   if (ingest_array_struct(ingest, record.read_only, &result)) return result;
   if (ingest_array_interface(ingest, record.read_only, &result)) return result;
   if (ingest_buffer(ingest, record.read_only, &result)) return result;
@@ -99,13 +93,11 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
   const Request& request = ingest.request;
   if (request.is_plain() && plainly_shares(source))
     return share(ingest.type, source, std::move(owner));
-  Demand asked;
-  const bool plain = request.dtype == unknown_dtype && !request.c_order;
-  if (!plain) {
-    asked.cast_to = request.dtype;
-    asked.c_order = request.c_order;
-  }
-  const Demand& demand = plain ? takes_everything : asked;
+  Demand demand = takes_everything;
+  demand.cast_to = request.dtype;
+  demand.c_order = request.c_order;
+  demand.somewhere = request.somewhere;
+  demand.device = request.device;
   const Decision decision = decide(source, demand, request.copy);
   if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
   // A listener runs Python, and the GIL is released in long copies: a producer may change its own
@@ -121,7 +113,12 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
     refuse(move);
     return nullptr;
   }
-  return record(move) ? copy_of(ingest.type, kept, demand) : nullptr;
+  if (!record(move)) return nullptr;
+  if (moves_on_devices(source, demand)) {
+    const Ref shared = Ref::steal(share(state.tensor_type, source, std::move(owner)));
+    return shared ? device_copy(reinterpret_cast<Tensor*>(shared.get()), demand) : nullptr;
+  }
+  return copy_of(ingest.type, kept, demand);
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {
@@ -168,7 +165,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
     values[at] = args[nargs + i];
   }
   Request request;
-  if (!parse_host_device(values[0]) || !parse_copy(values[1], &request.copy) ||
+  if (!parse_device(values[0], &request) || !parse_copy(values[1], &request.copy) ||
       !parse_dtype(values[2], &request.dtype)) {
     return nullptr;
   }
@@ -185,6 +182,7 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
                     "the right order");
     return nullptr;
   }
+  if (values[4] != Py_None) request.stream = values[4];
   return climb({state.tensor_type, args[0], request}, true);
 }
 
@@ -202,7 +200,7 @@ PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* 
     values[at] = args[nargs + i];
   }
   Request request;
-  if (!parse_dtype(values[0], &request.dtype) || !parse_host_device(values[1]) ||
+  if (!parse_dtype(values[0], &request.dtype) || !parse_device(values[1], &request) ||
       !parse_copy(values[2], &request.copy)) {
     return nullptr;
   }
@@ -232,6 +230,8 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     applies = record->kind == TypeKind::numpy && ingest_numpy(ingest, &result);
   } else if (route == "dlpack_versioned" || route == "dlpack_legacy") {
     applies = ingest_dlpack(ingest, *record, route == "dlpack_legacy", &result);
+  } else if (route == "cuda_array_interface") {
+    applies = ingest_cuda_interface(ingest, record->read_only, &result);
   } else if (route == "array_struct") {
     applies = ingest_array_struct(ingest, record->read_only, &result);
   } else if (route == "array_interface") {

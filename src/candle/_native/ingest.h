@@ -29,12 +29,20 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
 bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept;
 bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
+bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_number(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
+
+/// Asks a producer of device memory for a capsule, with a stream. Empty with an error set; a
+/// TypeError is an old signature's.
+Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature) noexcept;
+
+/// The address in a capsule of either name; nullptr, no error, where it is none.
+const std::byte* capsule_data(PyObject* capsule) noexcept;
 
 /// A raw DLPack capsule of either name.
 PyObject* ingest_capsule(const Ingest& ingest) noexcept;

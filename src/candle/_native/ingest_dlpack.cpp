@@ -1,6 +1,7 @@
 // The DLPack routes: the C exchange table, __dlpack__, and raw capsules.
 #include <cstring>
 
+#include "device_memory.h"
 #include "ingest.h"
 #include "layout.h"
 #include "move.h"
@@ -14,6 +15,34 @@ constexpr char versioned_name[] = "dltensor_versioned";
 constexpr char legacy_name[] = "dltensor";
 constexpr char used_versioned_name[] = "used_dltensor_versioned";
 constexpr char used_legacy_name[] = "used_dltensor";
+
+/// A framework's own way to make a device current, for as long as this lives.
+class Guard {
+ public:
+  Guard() = default;
+  ~Guard() {
+    if (!manager_) return;
+    const PendingError pending;
+    const Ref unused = Ref::steal(
+        PyObject_CallMethod(manager_.get(), "__exit__", "OOO", Py_None, Py_None, Py_None));
+    if (!unused) PyErr_WriteUnraisable(manager_.get());
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+  /// False with an error set.
+  bool enter(PyObject* guard, DLDevice device) {
+    Ref manager = Ref::steal(PyObject_CallFunction(guard, "i", static_cast<int>(device.device_id)));
+    if (!manager) return false;
+    const Ref entered = Ref::steal(PyObject_CallMethod(manager.get(), "__enter__", nullptr));
+    if (!entered) return false;
+    manager_ = std::move(manager);
+    return true;
+  }
+
+ private:
+  Ref manager_;
+};
 
 /// What `__dlpack_device__` said, if anything.
 struct Announced {
@@ -61,7 +90,7 @@ bool ask_device(const Ingest& ingest, Announced* announced) {
   return true;
 }
 
-Ref ask_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
+Ref ask_host_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
   if (!legacy) {
     Ref capsule =
         Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
@@ -72,6 +101,30 @@ Ref ask_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
     PyErr_Clear();  // an old signature, from before max_version
   }
   Ref capsule = Ref::steal(PyObject_CallNoArgs(method));
+  if (!capsule) blame_producer(ingest.producer());
+  return capsule;
+}
+
+/// The same of device memory: no ordering is asked for, where that can be said. Says which
+/// signature the producer has.
+Ref ask_device_capsule(const Ingest& ingest, const TypeRecord& record, DLDevice device,
+                       bool* old_signature) {
+  const bool streams = device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged ||
+                       device.device_type == kDLROCM;
+  const Ref stream = streams ? Ref::steal(PyLong_FromLongLong(record.import_stream))
+                             : Ref::borrow(Py_None);  // other devices have streams of other kinds
+  if (!stream) return {};
+  Guard guard;
+  if (record.device_guard != nullptr && !guard.enter(record.device_guard, device)) {
+    blame_producer(ingest.producer());
+    return {};
+  }
+  Ref capsule = ask_capsule(ingest.x, stream.get(), false);
+  if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
+    PyErr_Clear();  // from before max_version
+    *old_signature = true;
+    capsule = ask_capsule(ingest.x, stream.get(), true);
+  }
   if (!capsule) blame_producer(ingest.producer());
   return capsule;
 }
@@ -94,7 +147,7 @@ bool take(PyObject* capsule, const char* used) {
 
 /// Consumes a capsule. Everything that can be wrong with it is found before it is taken.
 PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* capsule,
-                  const Announced& announced) {
+                  const Announced& announced, bool old_signature) {
   const char* producer = ingest.producer();
   if (!PyCapsule_CheckExact(capsule)) {
     PyErr_Format(PyExc_BufferError, "%s.__dlpack__() gives %s, not a capsule", producer,
@@ -131,8 +184,22 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     source.read_only |= record->read_only;
     if (!ask_guards(*record, ingest.x, &source)) return nullptr;
   }
+  Lending lending;
+  const bool lent = !host_memory(source.device);
+  if (lent && record == nullptr) {
+    // Nobody can be asked: the standard promises what a stream of None does.
+    lending.origin.stream = cuda::legacy_stream;
+    PyObject* stream = ingest.request.stream;
+    if (stream != nullptr && !parse_stream_object(stream, &lending.origin)) return nullptr;
+  } else if (lent) {
+    lending.record = record;
+    lending.producer = ingest.x;
+    lending.old_signature = old_signature;
+  }
   if (!take(capsule, versioned ? used_versioned_name : used_legacy_name)) return nullptr;
-  return finish(ingest, source, versioned ? Owner::versioned(modern) : Owner::legacy(old));
+  Owner owner = versioned ? Owner::versioned(modern) : Owner::legacy(old);
+  if (lent && !DeviceMemory::lend(&source, &owner, std::move(lending))) return nullptr;
+  return finish(ingest, source, std::move(owner));
 }
 
 /// Why a table refuses an object: in the words of the framework's own file if it has some.
@@ -156,7 +223,7 @@ PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
 }
 
 PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described,
-                          uint64_t flags, Owner&& owner) {
+                          uint64_t flags, Owner&& owner, PyObject* keeper) {
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;
@@ -167,6 +234,13 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
   source.route = Route::exchange;
   source.read_only |= record.read_only;
   if (!ask_guards(record, ingest.x, &source)) return nullptr;
+  if (!host_memory(source.device)) {
+    Lending lending;
+    lending.record = &record;
+    lending.producer = ingest.x;
+    lending.keeper = keeper;
+    if (!DeviceMemory::lend(&source, &owner, std::move(lending))) return nullptr;
+  }
   return finish(ingest, source, std::move(owner));
 }
 
@@ -181,14 +255,15 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
       refused_by_table(ingest, record);
       return true;
     }
-    Ref keeper = record.holds_itself
-                     ? Ref::borrow(ingest.x)
-                     : Ref::steal(PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr));
+    const bool itself = record.holds_itself && host_memory(borrowed.device);
+    Ref keeper = itself ? Ref::borrow(ingest.x)
+                        : Ref::steal(PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr));
     if (!keeper) {
       blame_producer(ingest.producer());
       return true;
     }
-    *result = finish_exchange(ingest, record, borrowed, 0, Owner::object(std::move(keeper)));
+    PyObject* kept = keeper.get();
+    *result = finish_exchange(ingest, record, borrowed, 0, Owner::object(std::move(keeper)), kept);
     return true;
   }
   DLManagedTensorVersioned* managed = nullptr;
@@ -203,7 +278,8 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
   }
   Owner owner = Owner::versioned(managed);
   if (right_version(managed->version, ingest.producer())) {
-    *result = finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner));
+    *result = finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner),
+                              nullptr);
   }
   return true;
 }
@@ -216,19 +292,11 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
   if (!method) return PyErr_Occurred() != nullptr;
   Announced announced;
   if (!ask_device(ingest, &announced)) return true;
-  if (announced.known && !host_memory(announced.device)) {
-    Source source;
-    source.device = announced.device;
-    source.dtype = id_uint8;
-    source.unit = 8;
-    source.route = Route::dlpack_versioned;
-    const Demand demand;
-    const Decision decision = decide(source, demand, ingest.request.copy);
-    refuse({decision, source, demand, Py_TYPE(ingest.x)});
-    return true;
-  }
-  Ref capsule = ask_capsule(ingest, method.get(), legacy);
-  if (capsule) *result = consume(ingest, &record, capsule.get(), announced);
+  bool old_signature = legacy;
+  Ref capsule = announced.known && !host_memory(announced.device)
+                    ? ask_device_capsule(ingest, record, announced.device, &old_signature)
+                    : ask_host_capsule(ingest, method.get(), legacy);
+  if (capsule) *result = consume(ingest, &record, capsule.get(), announced, old_signature);
   const PendingError pending;  // the capsule's own destructor may run Python
   capsule = {};
   return true;
@@ -247,8 +315,31 @@ PyObject* exchange_floor(PyObject*, PyObject* x) {
   Py_RETURN_NONE;
 }
 
+Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature) noexcept {
+  const Ref method = Ref::steal(PyObject_GetAttr(producer, state.names.dlpack));
+  if (!method) return {};
+  PyObject* arguments[] = {stream, state.newest_version};
+  PyObject* names = old_signature ? state.stream_name : state.stream_names;
+  return Ref::steal(PyObject_Vectorcall(method.get(), arguments, 0, names));
+}
+
+const std::byte* capsule_data(PyObject* capsule) noexcept {
+  const DLTensor* described = nullptr;
+  if (PyCapsule_IsValid(capsule, versioned_name)) {
+    described =
+        &static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, versioned_name))
+             ->dl_tensor;
+  } else if (PyCapsule_IsValid(capsule, legacy_name)) {
+    described =
+        &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, legacy_name))->dl_tensor;
+  }
+  return described == nullptr
+             ? nullptr
+             : static_cast<const std::byte*>(described->data) + described->byte_offset;
+}
+
 PyObject* ingest_capsule(const Ingest& ingest) noexcept {
-  return consume(ingest, nullptr, ingest.x, Announced{});
+  return consume(ingest, nullptr, ingest.x, Announced{}, false);
 }
 
 }  // namespace candle

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "device_memory.h"
 #include "ingest.h"
 #include "layout.h"
 #include "move.h"
@@ -193,6 +194,37 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
   return true;
 }
 
+/// The device of memory that says no more than its address. False with an error set.
+bool find_device(const Ingest& ingest, Source* source) {
+  source->device = {kDLCUDA, 0};
+  if (source->size == 0) return true;
+  cuda::Pointer pointer;
+  const cuda::Result result = cuda::describe(source->data, &pointer);
+  if (result != cuda::success) {
+    cuda_failed("ask which device the memory is on", result);
+    return false;
+  }
+  if (pointer.type == cuda::MemoryType::unknown) {
+    return bad_interface(ingest, "the CUDA driver does not know its address");
+  }
+  source->device = {pointer.managed ? kDLCUDAManaged : kDLCUDA, pointer.device};
+  return true;
+}
+
+/// What the copy engine would put right on the host, nobody does on a device.
+bool copyable_on_device(const Ingest& ingest, const Source& source) {
+  const int item = item_bytes(dtype_table[source.dtype].dlpack);
+  if (source.swapped && item > 1) {
+    return bad_interface(ingest, "its elements are in foreign byte order; copy them to the host");
+  }
+  for (int32_t i = 0; source.size > 0 && i < source.ndim; i++) {
+    if (source.shape[i] > 1 && source.strides[i] % item != 0) {
+      return bad_interface(ingest, "a stride is no multiple of the item; copy it to the host");
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
@@ -241,6 +273,39 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
     Ref both = Ref::steal(PyTuple_Pack(2, ingest.x, capsule.get()));
     if (both) *result = finish(ingest, source, Owner::object(std::move(both)));
   }
+  return true;
+}
+
+bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
+  *result = nullptr;
+  if (PyType_Check(ingest.x)) return false;
+  const Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
+  if (!interface) {
+    if (PyErr_Occurred()) blame_producer(ingest.producer());
+    return PyErr_Occurred() != nullptr;
+  }
+  int64_t shape[max_ndim], strides[max_ndim], spare[max_ndim];
+  Source source;
+  source.unit = 8;
+  source.route = Route::cuda_array_interface;
+  source.read_only = read_only;
+  Owner owner;
+  Lending lending;
+  lending.producer = ingest.x;
+  lending.by_interface = true;
+  if (!parse_interface(ingest, interface.get(), &source, shape, strides)) return true;
+  PyObject* data = entry(interface.get(), "data");
+  if (data == nullptr || !PyTuple_Check(data)) {
+    bad_interface(ingest, "data is not a tuple of address and read-only flag");
+    return true;
+  }
+  if (!locate(ingest, interface.get(), &source, &owner) || !sound(ingest, &source, spare) ||
+      !interface_stream(interface.get(), &lending.origin) || !find_device(ingest, &source) ||
+      !copyable_on_device(ingest, source)) {
+    return true;
+  }
+  if (!DeviceMemory::lend(&source, &owner, std::move(lending))) return true;
+  *result = finish(ingest, source, std::move(owner));
   return true;
 }
 

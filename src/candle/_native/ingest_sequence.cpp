@@ -192,7 +192,7 @@ struct Stacker {
     return leaf && append(reinterpret_cast<Tensor*>(leaf.get()));
   }
 
-  bool append(const Tensor* leaf) {
+  bool append(Tensor* leaf) {
     if (!result && !start(leaf)) return false;
     auto* whole = reinterpret_cast<Tensor*>(result.get());
     const int32_t depth = survey.depth;
@@ -219,7 +219,7 @@ struct Stacker {
     return move_data(whole, leaf->size * next++, &part->data) && copy_into(part, leaf);
   }
 
-  bool start(const Tensor* leaf) {
+  bool start(Tensor* leaf) {
     const int32_t ndim = survey.depth + leaf->ndim();
     if (ndim > max_ndim) {
       PyErr_Format(PyExc_ValueError, "the result would have %d axes; a tensor has at most %d", ndim,

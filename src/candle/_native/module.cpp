@@ -2,6 +2,7 @@
 #include "copying.h"
 #include "counting_deleter.h"
 #include "demand.h"
+#include "device_memory.h"
 #include "elements.h"
 #include "export.h"
 #include "ingest.h"
@@ -64,7 +65,7 @@ PyObject* py_copy_into(PyObject*, PyObject* args) {
   PyObject *to, *from;
   if (!PyArg_ParseTuple(args, "OO:copy_into", &to, &from)) return nullptr;
   Tensor* dst = tensor_argument(to);
-  const Tensor* src = dst == nullptr ? nullptr : tensor_argument(from);
+  Tensor* src = dst == nullptr ? nullptr : tensor_argument(from);
   if (src == nullptr || !copy_into(dst, src)) return nullptr;
   Py_RETURN_NONE;
 }
@@ -97,6 +98,7 @@ PyObject* materialise(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O|O:materialise", &from, &id)) return nullptr;
   Tensor* tensor = tensor_argument(from);
   Demand demand;
+  demand.host_only = false;
   if (tensor == nullptr || (id != nullptr && !dtype_argument(id, &demand.cast_to))) return nullptr;
   Decision decision;
   return conform(tensor, demand, CopyMode::always, &decision);
@@ -111,6 +113,13 @@ PyObject* py_conform(PyObject*, PyObject* args) {
   if (takes == nullptr || !parse_copy(copy, &mode)) return nullptr;
   Decision decision;
   return conform(tensor, *takes, mode, &decision);
+}
+
+PyObject* lender(PyObject*, PyObject* object) {
+  const Tensor* tensor = tensor_argument(object);
+  if (tensor == nullptr) return nullptr;
+  const DeviceMemory* block = tensor->owner.device_memory();
+  return Py_NewRef(block == nullptr ? Py_None : block->lender());
 }
 
 PyObject* py_live(PyObject*, PyObject*) {
@@ -131,12 +140,13 @@ constexpr char from_dlpack_doc[] =
     "A Tensor over a DLPack producer's memory (Python Array API standard, 2024.12).\n\n"
     "Parameters\n----------\n"
     "x\n    An object with ``__dlpack__``, or a raw capsule, which is consumed.\n"
-    "device\n    Wanted device. Only the CPU for now.\n"
+    "device\n    Wanted device; memory elsewhere is copied across.\n"
     "copy\n    None: share if possible, else copy. False: share or raise. True: always a fresh "
     "copy.\n"
     "dtype\n    Wanted dtype; other elements are cast, which copies.\n"
     "order\n    \"C\": row-major without gaps; other layouts are copied.\n"
-    "stream\n    Goes with a raw capsule only.\n\n"
+    "stream\n    Goes with a raw capsule of CUDA memory only: the stream that work on it is queued "
+    "on, an object\n    or a handle. Default: the legacy default stream.\n\n"
     "Raises\n------\n"
     "CopyError\n    With ``copy=False``, where the memory cannot be shared.\n"
     "BufferError\n    Where the data cannot be expressed, or the producer refuses.\n"
@@ -189,8 +199,11 @@ PyMethodDef module_methods[] = {
      "None."},
     {"reinterpret", fast<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
-    {"legacy_capsule", legacy_capsule, METH_O,
-     "legacy_capsule($module, t, /)\n--\n\nA legacy capsule for a consumer that never writes; "
+    {"lender", lender, METH_O,
+     "lender($module, t, /)\n--\n\nThe type whose device memory a tensor lies in, or None."},
+    {"legacy_capsule", fast<legacy_capsule>(), METH_FASTCALL,
+     "legacy_capsule($module, t, stream=None, /)\n--\n\nA legacy capsule for a consumer that never "
+     "writes; "
      "shares read-only memory too."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "

@@ -23,6 +23,7 @@ int init_state() noexcept {
       {"__array_interface__", &n.array_interface},
       {"__cuda_array_interface__", &n.cuda_array_interface},
       {"__array__", &n.array},
+      {"__cuda_stream__", &n.cuda_stream},
       {"max_version", &n.max_version},
       {"dl_device", &n.dl_device},
       {"stream", &n.stream},
@@ -36,9 +37,12 @@ int init_state() noexcept {
     if (*entry.place == nullptr) return -1;
   }
   state.max_version_names = PyTuple_Pack(1, n.max_version);
+  state.stream_name = PyTuple_Pack(1, n.stream);
+  state.stream_names = PyTuple_Pack(2, n.stream, n.max_version);
   state.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   state.cpu_device = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
-  const bool made = state.max_version_names != nullptr && state.newest_version != nullptr &&
+  const bool made = state.max_version_names != nullptr && state.stream_name != nullptr &&
+                    state.stream_names != nullptr && state.newest_version != nullptr &&
                     state.cpu_device != nullptr;
   return made ? 0 : -1;
 }
@@ -46,10 +50,19 @@ int init_state() noexcept {
 PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Hooks& h = state.hooks;
   const NamedObject hooks[] = {
-      {"dtypes", &h.dtypes},           {"as_dtype", &h.as_dtype},   {"cpu", &h.cpu},
-      {"make_device", &h.make_device}, {"as_device", &h.as_device}, {"recognise", &h.recognise},
-      {"refusal", &h.refusal},         {"load_door", &h.load_door}, {"numpy_in", &h.numpy_in},
+      {"dtypes", &h.dtypes},
+      {"as_dtype", &h.as_dtype},
+      {"cpu", &h.cpu},
+      {"make_device", &h.make_device},
+      {"as_device", &h.as_device},
+      {"recognise", &h.recognise},
+      {"refusal", &h.refusal},
+      {"load_door", &h.load_door},
+      {"numpy_in", &h.numpy_in},
       {"numpy_out", &h.numpy_out},
+      {"device_copy", &h.device_copy},
+      {"device_write", &h.device_write},
+      {"work_stream", &h.work_stream},
   };
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "register() takes keywords only");
@@ -115,14 +128,16 @@ bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept {
   return false;
 }
 
-bool parse_host_device(PyObject* value) noexcept {
+bool parse_device(PyObject* value, Request* request) noexcept {
   if (value == Py_None) return true;
-  Ref device = Ref::steal(PyObject_CallOneArg(state.hooks.as_device, value));
+  const Ref device = Ref::steal(PyObject_CallOneArg(state.hooks.as_device, value));
   if (!device) return false;
-  if (device.get() == state.hooks.cpu) return true;
-  PyErr_Format(PyExc_BufferError, "%R: this version of candle makes tensors on the CPU only",
-               device.get());
-  return false;
+  const Ref pair = Ref::steal(PyObject_GetAttrString(device.get(), "dlpack"));
+  int type, id;
+  if (!pair || !PyArg_ParseTuple(pair.get(), "ii", &type, &id)) return false;
+  request->somewhere = true;
+  request->device = {static_cast<DLDeviceType>(type), id};
+  return true;
 }
 
 int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,

@@ -18,6 +18,7 @@ struct Names {
   PyObject* array_interface;       // __array_interface__
   PyObject* cuda_array_interface;  // __cuda_array_interface__
   PyObject* array;                 // __array__
+  PyObject* cuda_stream;           // __cuda_stream__
   PyObject* max_version;
   PyObject* dl_device;
   PyObject* stream;
@@ -36,10 +37,13 @@ struct Hooks {
   PyObject* as_device;    // anything -> Device
   PyObject* recognise;    // type -> Record or None (frameworks)
   PyObject* refusal;  // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
-  PyObject* listener;   // the ledger's record(), while somebody listens
-  PyObject* load_door;  // name of a framework -> (exchange table, Demand) (frameworks)
-  PyObject* numpy_in;   // numpy dtype -> dtype id, or raises (frameworks.numpy)
-  PyObject* numpy_out;  // dtype id -> numpy dtype, or raises (frameworks.numpy)
+  PyObject* listener;      // the ledger's record(), while somebody listens
+  PyObject* load_door;     // name of a framework -> (exchange table, Demand) (frameworks)
+  PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
+  PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
+  PyObject* device_copy;   // tensor, dtype or None, device, stream -> Tensor (cuda)
+  PyObject* device_write;  // tensor to write, tensor to read (cuda)
+  PyObject* work_stream;   // device number -> the stream that work is queued on now (cuda)
 };
 
 struct State {
@@ -49,6 +53,8 @@ struct State {
   Names names;
   Hooks hooks;
   PyObject* max_version_names;  // ("max_version",)
+  PyObject* stream_name;        // ("stream",)
+  PyObject* stream_names;       // ("stream", "max_version")
   PyObject* newest_version;     // (1, 3)
   PyObject* cpu_device;         // (1, 0), the answer of __dlpack_device__
   std::atomic<int> listeners{0};
@@ -70,17 +76,19 @@ struct Request {
   CopyMode copy = CopyMode::if_needed;
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
+  bool somewhere = false;  // on `device`
+  DLDevice device = {kDLCPU, 0};
+  PyObject* stream = nullptr;  // of a raw capsule: where work on it may be pending
 
   bool is_plain() const {
-    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order;
+    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && !somewhere;
   }
 };
 
 /// Keyword arguments into a Request's fields; false with an error set.
 bool parse_copy(PyObject* value, CopyMode* mode) noexcept;
 bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
-/// CPU only until candle moves device memory: anything else is a BufferError.
-bool parse_host_device(PyObject* value) noexcept;
+bool parse_device(PyObject* value, Request* request) noexcept;
 
 /// The index of a keyword among those accepted by value; -1 with a TypeError set.
 int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,

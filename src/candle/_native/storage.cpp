@@ -3,28 +3,13 @@
 #include <cstdlib>
 #include <new>
 
+#include "device_memory.h"
+
 namespace candle {
 
 Counters live;
 
 namespace {
-
-/// Drops a Python owner. After the interpreter's end it is left alone on purpose: there is nothing
-/// that could take it.
-template <typename Drop>
-void with_gil(bool have_gil, Drop drop_owner) noexcept {
-  if (have_gil) {
-    drop_owner();
-    return;
-  }
-  if (interpreter_ending()) return;
-  const PyGILState_STATE gil = PyGILState_Ensure();
-  {
-    const PendingError pending;
-    drop_owner();
-  }
-  PyGILState_Release(gil);
-}
 
 /// A producer's deleter may run Python.
 template <typename Managed>
@@ -107,6 +92,9 @@ void Owner::give_back(bool have_gil) noexcept {
         PyBuffer_Release(handle.buffer);
         delete handle.buffer;
       });
+      break;
+    case Kind::device:
+      DeviceMemory::give_back(handle.device, have_gil);
       break;
     default:
       std::free(handle.block);

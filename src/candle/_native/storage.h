@@ -42,6 +42,7 @@ struct Counters {
 };
 extern Counters live;
 
+class DeviceMemory;
 class Storage;
 
 /// The duty to give a block of memory back, once: a producer's struct, a Python object, a buffer,
@@ -61,6 +62,7 @@ class Owner {
     return {Kind::object, {.object = object.release()}};
   }
   static Owner buffer(Py_buffer* buffer) noexcept { return {Kind::buffer, {.buffer = buffer}}; }
+  static Owner device(DeviceMemory* block) noexcept { return {Kind::device, {.device = block}}; }
   /// Fresh memory, to be shared by whom asks: `bytes` of it at a multiple of `alignment` (a power
   /// of two). No memory at all for 0 bytes. An empty Owner where there is none to be had.
   static Owner allocate(size_t bytes, size_t alignment, std::byte** data) noexcept;
@@ -94,17 +96,21 @@ class Owner {
     return {Kind::storage, handle_};
   }
 
+  /// The lent device memory behind this, if any.
+  DeviceMemory* device_memory() const noexcept;
+
   /// Any thread, with or without the GIL, also after the interpreter's end. `have_gil` saves asking
   /// for it.
   void give_back(bool have_gil) noexcept;
 
  private:
-  enum class Kind : uint8_t { none, versioned, legacy, object, buffer, block, storage };
+  enum class Kind : uint8_t { none, versioned, legacy, object, buffer, device, block, storage };
   union Handle {
     DLManagedTensorVersioned* versioned;
     DLManagedTensor* legacy;
     PyObject* object;
     Py_buffer* buffer;
+    DeviceMemory* device;
     void* block;
     Storage* storage;
   };
@@ -142,5 +148,27 @@ class Storage {
 };
 
 inline void Owner::retain(Storage* storage) noexcept { storage->retain(); }
+
+inline DeviceMemory* Owner::device_memory() const noexcept {
+  if (kind_ == Kind::storage) return handle_.storage->owner_.device_memory();
+  return kind_ == Kind::device ? handle_.device : nullptr;
+}
+
+/// Drops Python owners. After the interpreter's end they are left alone on purpose: there is
+/// nothing that could take them.
+template <typename Drop>
+void with_gil(bool have_gil, Drop drop_owner) noexcept {
+  if (have_gil) {
+    drop_owner();
+    return;
+  }
+  if (interpreter_ending()) return;
+  const PyGILState_STATE gil = PyGILState_Ensure();
+  {
+    const PendingError pending;
+    drop_owner();
+  }
+  PyGILState_Release(gil);
+}
 
 }  // namespace candle

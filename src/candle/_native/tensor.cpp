@@ -69,7 +69,7 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   }
   Request request;
   if (!parse_copy(copy, &request.copy) || !parse_dtype(dtype, &request.dtype) ||
-      !parse_host_device(device)) {
+      !parse_device(device, &request)) {
     return nullptr;
   }
   return ingest_anything(type, data, request);
@@ -123,7 +123,7 @@ PyType_Slot tensor_slots[] = {
          "dtype\n    Wanted dtype: a DType, a name, or a framework's dtype. Default: the data's "
          "own; Python\n"
          "    numbers become bool, int64, float32 and complex64.\n"
-         "device\n    Wanted device. Only the CPU for now.\n"
+         "device\n    Wanted device; memory elsewhere is copied across.\n"
          "copy\n    None: share if possible, else copy. False: share or raise. True: always a "
          "fresh copy.\n\n"
          "Raises\n------\n"

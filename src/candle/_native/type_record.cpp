@@ -61,6 +61,11 @@ bool fill(TypeRecord* record, PyObject* answer) {
   Ref holds_itself = Ref::steal(attribute(answer, "holds_itself"));
   record->holds_itself = holds_itself.get() == Py_True;
   record->hold = attribute(answer, "hold");
+  record->work_stream = attribute(answer, "work_stream");
+  record->record_stream = attribute(answer, "record_stream");
+  record->device_guard = attribute(answer, "device_guard");
+  const Ref import_stream = Ref::steal(attribute(answer, "import_stream"));
+  if (import_stream) record->import_stream = PyLong_AsLongLong(import_stream.get());
   record->stand_in = attribute(answer, "stand_in");
   record->explain = attribute(answer, "explain");
   const bool half_guarded = record->byte_dtypes != nullptr && record->dtype.get == nullptr;
@@ -102,7 +107,8 @@ PyObject* forget(PyObject* capsule, PyObject*) {
     before->next = record->next;
   }
   for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->byte_dtypes,
-                          record->hold, record->stand_in, record->explain, record->watch}) {
+                          record->hold, record->work_stream, record->record_stream,
+                          record->device_guard, record->stand_in, record->explain, record->watch}) {
     drop(owned);
   }
   delete record;

@@ -47,6 +47,13 @@ struct TypeRecord {
   // DLTensor is taken, not a managed one.
   bool holds_itself = false;
   PyObject* hold = nullptr;
+  // Of a framework with streams: its current one, by the table or by a callable (device number ->
+  // stream); what keeps lent memory for a stream (keeper, stream, device number); what makes a
+  // device current (number -> context manager).
+  PyObject* work_stream = nullptr;
+  PyObject* record_stream = nullptr;
+  PyObject* device_guard = nullptr;
+  int64_t import_stream = -1;    // asks its __dlpack__ for no ordering
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
 };

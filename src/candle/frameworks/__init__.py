@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # First part of a type's module -> the file here that knows it.
 _FILES = {
+    "cupy": "cupy",
     "jax": "jax",
     "jaxlib": "jax",
     "mlx": "immutable",
@@ -47,9 +48,13 @@ def recognise(cls: type) -> Record | None:
     return None
 
 
-def load_door(name: str) -> tuple[object, object, object]:
-    """Import a framework; its exchange table, its Demand, and who tells of read-only copies."""
-    door: tuple[object, object, object] = _file(name).door()  # type: ignore[attr-defined]
+def load_door(name: str) -> tuple[object, object, object, object]:
+    """Import a framework.
+
+    Its exchange table, its Demand, who tells of read-only copies, and who names its current stream
+    where the table does not.
+    """
+    door: tuple[object, object, object, object] = _file(name).door()  # type: ignore[attr-defined]
     return door
 
 

@@ -26,7 +26,13 @@ _WIDE = ("int64", "uint64", "float64", "complex128")
 def _demand(narrows: tuple[str, ...]) -> _core.Demand:
     """Describe what jax takes. It never writes, so that read-only memory is shared with it."""
     return _core.Demand(
-        "jax", dtypes=_DTYPES, narrows=narrows, dense=True, alignment=64, negative_strides=False
+        "jax",
+        dtypes=_DTYPES,
+        narrows=narrows,
+        dense=True,
+        alignment=64,
+        negative_strides=False,
+        host_only=False,
     )
 
 
@@ -36,7 +42,8 @@ _without_x64 = _demand(_WIDE)
 
 def record(cls: type, base: type) -> Record | None:
     """Read-only: a jax capsule is a legacy one and cannot say it."""
-    return Record("plain", read_only=True)
+    # -1 would go to the driver as it is, and None waits on the host.
+    return Record("plain", read_only=True, import_stream=1)
 
 
 class _Handout:
@@ -47,11 +54,13 @@ class _Handout:
     def __init__(self, tensor: Tensor) -> None:
         self._tensor = tensor
 
-    def __dlpack__(self, *, stream: None = None, **unused: object) -> object:
-        return _core.legacy_capsule(self._tensor)
+    def __dlpack__(self, *, stream: int | None = None, **unused: object) -> object:
+        return _core.legacy_capsule(self._tensor, stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # pinned memory is memory of the host like any other
+        device = self._tensor.device
+        # Pinned memory is memory of the host like any other.
+        return (1, 0) if device.type in ("cpu", "cuda_host", "rocm_host") else device.dlpack
 
 
 def give(t: Tensor, copy: bool | None) -> Any:

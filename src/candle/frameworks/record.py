@@ -32,6 +32,16 @@ class Record:
         An object keeps its memory alive as well as its managed struct would.
     hold : callable, optional
         Gives what keeps an object's memory alive, where neither does.
+    work_stream : callable, optional
+        Gives the framework's current stream of a CUDA device, by number: an object with
+        ``__cuda_stream__``, or a handle. Default: what the table says.
+    record_stream : callable, optional
+        ``record_stream(kept, stream, number)`` keeps what `hold` gave until the work of a stream
+        is done.
+    device_guard : callable, optional
+        Makes a CUDA device current, by number: a context manager.
+    import_stream : int
+        What `__dlpack__` is asked with to hand out CUDA memory without waiting.
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
     explain : callable, optional
@@ -40,17 +50,21 @@ class Record:
 
     __slots__ = (
         "byte_dtypes",
+        "device_guard",
         "dtype",
         "explain",
         "hold",
         "holds_itself",
+        "import_stream",
         "is_conj",
         "is_neg",
         "kind",
         "read_only",
+        "record_stream",
         "requires_grad",
         "stand_in",
         "table",
+        "work_stream",
     )
 
     def __init__(
@@ -66,6 +80,10 @@ class Record:
         byte_dtypes: tuple[object, ...] | None = None,
         holds_itself: bool = False,
         hold: object = None,
+        work_stream: Callable[[int], object] | None = None,
+        record_stream: Callable[..., object] | None = None,
+        device_guard: Callable[[int], object] | None = None,
+        import_stream: int = -1,
         stand_in: Callable[..., object] | None = None,
         explain: Callable[..., object] | None = None,
     ) -> None:
@@ -79,5 +97,9 @@ class Record:
         self.byte_dtypes = byte_dtypes
         self.holds_itself = holds_itself
         self.hold = hold
+        self.work_stream = work_stream
+        self.record_stream = record_stream
+        self.device_guard = device_guard
+        self.import_stream = import_stream
         self.stand_in = stand_in
         self.explain = explain

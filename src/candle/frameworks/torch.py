@@ -11,9 +11,10 @@ from .record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, NoReturn
 
-__all__ = ["door", "record"]
+__all__ = ["current_stream", "door", "record"]
 
 _DTYPES = (
     "bool",
@@ -99,11 +100,34 @@ def record(cls: type, base: type) -> Record | None:
         dtype=base_type.__dict__.get("dtype"),
         byte_dtypes=tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name)),
         # torch's managed struct holds no more than the tensor: what re-seats the one re-seats the
-        # other. module.half() does so to a frozen Parameter.
+        # other. module.half() does so to a frozen Parameter. Device memory is held by its storage.
         holds_itself=cls is torch.Tensor,
-        hold=base_type.untyped_storage if cls is torch.nn.Parameter else None,
+        hold=base_type.untyped_storage,
+        work_stream=_stream_source(),
+        record_stream=_record_stream,
         explain=_explain,
     )
+
+
+def current_stream(index: int) -> int:
+    """Give the handle of torch's current stream of a CUDA device."""
+    handle: int = sys.modules["torch"].cuda.current_stream(index).cuda_stream
+    return handle
+
+
+def _stream_source() -> Callable[[int], int] | None:
+    """Ask Python where the table was built without CUDA: it names no stream then."""
+    version = sys.modules["torch"].version
+    return None if version.cuda or version.hip else current_stream
+
+
+def _record_stream(storage: Any, stream: Any, index: int) -> None:
+    """Tell torch's allocator of a stream that reads a block, so that it waits before it frees."""
+    torch = sys.modules["torch"]
+    block = torch.empty(0, dtype=torch.uint8, device=f"cuda:{index}").set_(storage)
+    handle = stream.__cuda_stream__
+    handle = (handle() if callable(handle) else handle)[1]
+    block.record_stream(torch.cuda.ExternalStream(handle, device=index))
 
 
 _told: list[bool] = []  # not empty once the warning was given
@@ -122,8 +146,8 @@ def _tell_read_only() -> None:
     )
 
 
-def door() -> tuple[object, object, object]:
-    """Import torch; its table, what it takes, and who tells of read-only copies."""
+def door() -> tuple[object, object, object, object]:
+    """Import torch; its table, what it takes, who tells of read-only copies, its streams."""
     import torch
 
     if _module() is None:
@@ -131,5 +155,7 @@ def door() -> tuple[object, object, object]:
             "the module called torch is not PyTorch: another package has put itself in its place"
         )
     table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    demand = _core.Demand("torch", dtypes=_DTYPES, negative_strides=False, read_only=False)
-    return table, demand, _tell_read_only
+    demand = _core.Demand(
+        "torch", dtypes=_DTYPES, negative_strides=False, read_only=False, host_only=False
+    )
+    return table, demand, _tell_read_only, _stream_source()

@@ -1,0 +1,167 @@
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdio>
+#include <type_traits>
+
+namespace candle::cuda {
+
+namespace {
+
+using Context = void*;
+using Event = void*;
+using Handle = void*;
+
+constexpr int32_t device_limit = 64;
+constexpr int oldest_driver = 12000;  // CUDA 12.0, as cuGetProcAddress counts
+constexpr unsigned without_timing = 2;
+
+/// The functions of the driver that candle calls. Nothing else of CUDA is used.
+struct Driver {
+  Result status = no_library;
+  Result (*cuInit)(unsigned);
+  Result (*cuDevicePrimaryCtxRetain)(Context*, int);
+  Result (*cuCtxPushCurrent)(Context);
+  Result (*cuCtxPopCurrent)(Context*);
+  Result (*cuEventCreate)(Event*, unsigned);
+  Result (*cuEventRecord)(Event, Handle);
+  Result (*cuStreamWaitEvent)(Handle, Event, unsigned);
+  Result (*cuEventDestroy)(Event);
+  Result (*cuStreamSynchronize)(Handle);
+  Result (*cuPointerGetAttributes)(unsigned, const int*, void**, unsigned long long);
+  Result (*cuGetErrorName)(Result, const char**);  // may be missing
+
+  Driver() noexcept { status = open(); }
+
+ private:
+  Result open() noexcept {
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return no_library;
+    using Finder = Result (*)(const char*, void**, int, uint64_t, void*);
+    const auto find = reinterpret_cast<Finder>(dlsym(library, "cuGetProcAddress_v2"));
+    if (find == nullptr) return no_entry_point;
+    const auto get = [find](const char* name, auto* function) {
+      void* found = nullptr;
+      const bool has = find(name, &found, oldest_driver, 0, nullptr) == success && found != nullptr;
+      *function =
+          has ? reinterpret_cast<std::remove_pointer_t<decltype(function)>>(found) : nullptr;
+      return has;
+    };
+    const bool complete =
+        get("cuInit", &cuInit) && get("cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain) &&
+        get("cuCtxPushCurrent", &cuCtxPushCurrent) && get("cuCtxPopCurrent", &cuCtxPopCurrent) &&
+        get("cuEventCreate", &cuEventCreate) && get("cuEventRecord", &cuEventRecord) &&
+        get("cuStreamWaitEvent", &cuStreamWaitEvent) && get("cuEventDestroy", &cuEventDestroy) &&
+        get("cuStreamSynchronize", &cuStreamSynchronize) &&
+        get("cuPointerGetAttributes", &cuPointerGetAttributes);
+    if (!complete) return no_entry_point;
+    get("cuGetErrorName", &cuGetErrorName);
+    return cuInit(0);
+  }
+};
+
+const Driver& driver() noexcept {
+  static const Driver opened;
+  return opened;
+}
+
+/// The primary context of a device, current for as long as this lives: a thread that never touched
+/// CUDA has none.
+class Current {
+ public:
+  explicit Current(int32_t device) noexcept {
+    const Driver& cuda = driver();
+    result = cuda.status;
+    if (result != success) return;
+    result = no_such_device;
+    if (device < 0 || device >= device_limit) return;
+    Context context = retained_[device].load(std::memory_order_acquire);
+    if (context == nullptr) {  // twice by two threads is one too many, which does no harm
+      result = cuda.cuDevicePrimaryCtxRetain(&context, device);
+      if (result != success) return;
+      retained_[device].store(context, std::memory_order_release);
+    }
+    result = cuda.cuCtxPushCurrent(context);
+  }
+  ~Current() {
+    Context popped;
+    if (result == success) driver().cuCtxPopCurrent(&popped);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+
+  Result result;
+
+ private:
+  static std::atomic<Context> retained_[device_limit];
+};
+std::atomic<Context> Current::retained_[device_limit];
+
+Handle handle_of(Stream stream) noexcept { return reinterpret_cast<Handle>(stream); }
+
+}  // namespace
+
+Result order(int32_t device, Stream earlier, Stream later) noexcept {
+  if (earlier == later) return success;
+  const Current current(device);
+  if (current.result != success) return current.result;
+  const Driver& cuda = driver();
+  // A fresh event each time: one that is kept would have to know of contexts that are reset, and of
+  // captures it took part in.
+  Event event = nullptr;
+  Result result = cuda.cuEventCreate(&event, without_timing);
+  if (result != success) return result;
+  result = cuda.cuEventRecord(event, handle_of(earlier));
+  if (result == success) result = cuda.cuStreamWaitEvent(handle_of(later), event, 0);
+  const Result destroyed = cuda.cuEventDestroy(event);
+  return result == success ? destroyed : result;
+}
+
+Result synchronize(int32_t device, Stream stream) noexcept {
+  const Current current(device);
+  if (current.result != success) return current.result;
+  return driver().cuStreamSynchronize(handle_of(stream));
+}
+
+Result describe(const void* address, Pointer* pointer) noexcept {
+  const Driver& cuda = driver();
+  if (cuda.status != success) return cuda.status;
+  constexpr int memory_type = 2, is_managed = 8, device_ordinal = 9;  // CUpointer_attribute
+  const int wanted[] = {memory_type, is_managed, device_ordinal};
+  unsigned type = 0;
+  unsigned managed = 0;
+  int device = 0;
+  void* answers[] = {&type, &managed, &device};
+  const Result result = cuda.cuPointerGetAttributes(
+      3, wanted, answers, static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(address)));
+  if (result != success) return result;
+  pointer->type = type == 1   ? MemoryType::host
+                  : type == 2 ? MemoryType::device
+                              : MemoryType::unknown;
+  pointer->managed = managed != 0;
+  pointer->device = device;
+  return success;
+}
+
+Words explain(Result result) noexcept {
+  Words words;
+  const auto say = [&words](const char* text) {
+    std::snprintf(words.text, sizeof words.text, "%s", text);
+  };
+  if (result == no_library) {
+    say("there is no CUDA driver (libcuda.so.1); install NVIDIA's driver");
+  } else if (result == no_entry_point) {
+    say("the CUDA driver is too old; candle needs that of CUDA 12 or later");
+  } else {
+    const char* name = nullptr;
+    const Driver& cuda = driver();
+    if (cuda.cuGetErrorName != nullptr) cuda.cuGetErrorName(result, &name);
+    std::snprintf(words.text, sizeof words.text, "the CUDA driver says %s (%d)",
+                  name == nullptr ? "error" : name, result);
+  }
+  return words;
+}
+
+}  // namespace candle::cuda

@@ -1,0 +1,43 @@
+"""cupy: its arrays come by `__dlpack__`, ordered by candle with cupy's current stream."""
+
+from __future__ import annotations
+
+import sys
+
+from .record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["current_stream", "record"]
+
+
+class _Stream:
+    """A stream of a cupy that does not yet know the protocol; its handle dies with it."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.stream.ptr)
+
+
+def current_stream(index: int) -> object:
+    """Give cupy's current stream of a device, an object that holds its handle."""
+    stream = sys.modules["cupy"].cuda.get_current_stream(index)
+    return stream if hasattr(stream, "__cuda_stream__") else _Stream(stream)
+
+
+def _guard(index: int) -> object:
+    """Make a device current: cupy asks the current one for its stream, not the array's."""
+    return sys.modules["cupy"].cuda.Device(index)
+
+
+def record(cls: type, base: type) -> Record | None:
+    """Arrays of cupy, and of subclasses."""
+    if base.__name__ != "ndarray" or "cupy" not in sys.modules:
+        return None
+    return Record("plain", work_stream=current_stream, device_guard=_guard)
