@@ -7,10 +7,14 @@
 namespace candle {
 namespace {
 
-struct Instructions {
-  static constexpr bool has_halves = false;
-  static void read_halves(const std::byte*, std::byte*) noexcept {}
-  static void write_halves(const std::byte*, std::byte*) noexcept {}
+template <class From, class To>
+struct Block {
+  static constexpr bool exists = false;
+};
+
+template <class Word>
+struct AnyBit {
+  static constexpr bool exists = false;
 };
 
 }  // namespace

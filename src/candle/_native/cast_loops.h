@@ -1,16 +1,15 @@
 // The loops of the direct casts. Not a header of its own: each level of instructions compiles it
-// once, after its includes and with a struct `Instructions` that says what it does better than the
-// compiler:
-//
-//   has_halves    whether it converts halves; else the next two are not called
-//   read_halves   `cast_block` halves to floats
-//   write_halves  the reverse
+// once, after its includes and after the blocks that it casts better than the compiler would:
+// specialisations of
+// `Block`, and of `AnyBit` for casts to bool.
 
 namespace candle {
 namespace {
 
 using numbers::Bfloat;
 using numbers::Convert;
+using numbers::Double;
+using numbers::Float;
 using numbers::Half;
 using numbers::Number;
 using numbers::Small;
@@ -35,33 +34,44 @@ void cast_elements(const std::byte* __restrict from, std::byte* __restrict to,
   }
 }
 
+/// By way of floats, where that is what the level of instructions does well.
+template <class From, class To>
+constexpr bool passes_floats() {
+  if constexpr (std::is_same_v<From, Float> || std::is_same_v<To, Float>) {
+    return false;
+  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, Bfloat>) {
+    return Block<From, Float>::exists || Block<Float, To>::exists;
+  } else {  // what floats do not hold exactly becomes an infinite half
+    constexpr bool is_integer = std::is_integral_v<typename From::Stored>;
+    return std::is_same_v<To, Half> && is_integer && Block<Float, Half>::exists;
+  }
+}
+
+template <class From, class To>
+void cast_one_block(const std::byte* from, std::byte* to) noexcept {
+  if constexpr (Block<From, To>::exists) {
+    Block<From, To>::run(from, to);
+  } else {
+    cast_elements<From, To>(from, to, cast_block);
+  }
+}
+
 template <class From, class To>
 void cast(const std::byte* from, std::byte* to, int64_t blocks, uint64_t) noexcept {
-  constexpr bool reads = Instructions::has_halves && std::is_same_v<From, Half>;
-  constexpr bool writes =
-      Instructions::has_halves && std::is_same_v<To, Half> && !std::is_same_v<From, Number<double>>;
-  if constexpr (!reads && !writes) {
-    cast_elements<From, To>(from, to, blocks * cast_block);
-  } else {
-    using Float = Number<float>;
-    constexpr int64_t from_step = cast_block * int64_t{sizeof(typename From::Stored)};
-    constexpr int64_t to_step = cast_block * int64_t{sizeof(typename To::Stored)};
+  constexpr int64_t from_step = cast_block * int64_t{sizeof(typename From::Stored)};
+  constexpr int64_t to_step = cast_block * int64_t{sizeof(typename To::Stored)};
+  if constexpr (Block<From, To>::exists) {
+    for (int64_t i = 0; i < blocks; i++, from += from_step, to += to_step) {
+      Block<From, To>::run(from, to);
+    }
+  } else if constexpr (passes_floats<From, To>()) {
     alignas(32) std::byte floats[cast_block * sizeof(float)];
     for (int64_t i = 0; i < blocks; i++, from += from_step, to += to_step) {
-      const std::byte* source = from;
-      if constexpr (reads) {
-        Instructions::read_halves(from, std::is_same_v<To, Float> ? to : floats);
-        source = floats;
-      } else if constexpr (!std::is_same_v<From, Float>) {
-        cast_elements<From, Float>(from, floats, cast_block);
-        source = floats;
-      }
-      if constexpr (writes) {
-        Instructions::write_halves(source, to);
-      } else if constexpr (!std::is_same_v<To, Float>) {
-        cast_elements<Float, To>(source, to, cast_block);
-      }
+      cast_one_block<From, Float>(from, floats);
+      cast_one_block<Float, To>(floats, to);
     }
+  } else {
+    cast_elements<From, To>(from, to, blocks * cast_block);
   }
 }
 
@@ -70,6 +80,9 @@ template <class Word>
 void any_bit(const std::byte* __restrict from, std::byte* __restrict to, int64_t blocks,
              uint64_t mask) noexcept {
   const auto bits = static_cast<Word>(mask);
+  if constexpr (AnyBit<Word>::exists) {
+    return AnyBit<Word>::run(from, to, blocks, bits);
+  }
   for (int64_t i = 0; i < blocks * cast_block; i++) {
     store(to, i, static_cast<uint8_t>((load<Word>(from, i) & bits) != 0));
   }
@@ -111,9 +124,9 @@ CastRun to_float(DLDataType to) noexcept {
     case key(kDLFloat, 16):
       return cast<From, Half>;
     case key(kDLFloat, 32):
-      return cast<From, Number<float>>;
+      return cast<From, Float>;
     case key(kDLFloat, 64):
-      return cast<From, Number<double>>;
+      return cast<From, Double>;
     case key(kDLBfloat, 16):
       return cast<From, Bfloat>;
     default:
@@ -181,7 +194,7 @@ CastRun from_small_float(DLDataType to) noexcept {
     case key(kDLFloat, 16):
       return cast<From, Half>;
     case key(kDLFloat, 32):
-      return cast<From, Number<float>>;
+      return cast<From, Float>;
     case key(kDLBfloat, 16):
       return cast<From, Bfloat>;
     default:
@@ -211,9 +224,9 @@ CastRun cast_between(DLDataType from, DLDataType to) noexcept {
       return from_float<Half>(to);
     case key(kDLFloat, 32):
       return to.code == kDLComplex ? cast<Number<uint32_t>, Number<uint64_t>>
-                                   : from_float<Number<float>>(to);
+                                   : from_float<Float>(to);
     case key(kDLFloat, 64):
-      return to.code == kDLComplex ? append_zeros : from_float<Number<double>>(to);
+      return to.code == kDLComplex ? append_zeros : from_float<Double>(to);
     case key(kDLBfloat, 16):
       return from_float<Bfloat>(to);
     case key(kDLFloat8_e4m3fn, 8):

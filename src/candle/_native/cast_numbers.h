@@ -25,6 +25,8 @@ struct Small {
   static float read(Stored stored) noexcept;
 };
 
+using Float = Number<float>;
+using Double = Number<double>;
 using Half = Small<float16_format>;
 using Bfloat = Small<bfloat16_format>;
 
