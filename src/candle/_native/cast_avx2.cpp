@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "cast_numbers.h"

@@ -24,6 +24,10 @@ __m256 load_floats(const std::byte* from, int64_t i) noexcept {
   return _mm256_loadu_ps(reinterpret_cast<const float*>(from + 4 * i));
 }
 
+void store_floats(std::byte* to, int64_t i, __m256 floats) noexcept {
+  _mm256_storeu_ps(reinterpret_cast<float*>(to + 4 * i), floats);
+}
+
 __m256d load_doubles(const std::byte* from, int64_t i) noexcept {
   return _mm256_loadu_pd(reinterpret_cast<const double*>(from + 8 * i));
 }
@@ -59,8 +63,7 @@ struct Block<Half, Float> {
   static constexpr bool exists = true;
   static void run(const std::byte* from, std::byte* to) noexcept {
     for (int64_t i = 0; i < cast_block; i += 8) {
-      _mm256_storeu_ps(reinterpret_cast<float*>(to + 4 * i),
-                       _mm256_cvtph_ps(load_16_bytes(from + 2 * i)));
+      store_floats(to, i, _mm256_cvtph_ps(load_16_bytes(from + 2 * i)));
     }
   }
 };
@@ -85,8 +88,7 @@ struct Block<Bfloat, Float> {
       const __m256 floats = _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
       const __m256 is_nan = _mm256_cmp_ps(floats, floats, _CMP_UNORD_Q);
       const __m256 quiet = _mm256_castsi256_ps(_mm256_set1_epi32(1 << 22));
-      _mm256_storeu_ps(reinterpret_cast<float*>(to + 4 * i),
-                       _mm256_or_ps(floats, _mm256_and_ps(is_nan, quiet)));
+      store_floats(to, i, _mm256_or_ps(floats, _mm256_and_ps(is_nan, quiet)));
     }
   }
 };
@@ -117,29 +119,65 @@ struct Block<Float, Bfloat> {
   }
 };
 
-/// To integers of 8 bits.
-template <class T>
-struct BlockToBytes {
+// The processor makes the lowest int32 of all that none holds, NaN too.
+
+/// Four doubles to int32, saturated; at most `highest`. NaN to 0, or the lowest if `packed` to
+/// unsigned integers, which makes 0 of it.
+template <bool packed>
+__m128i to_int32(__m256d value, double highest) noexcept {
+  const __m256d below = _mm256_min_pd(_mm256_set1_pd(highest), value);  // NaN stays
+  if constexpr (packed) return _mm256_cvttpd_epi32(below);
+  const __m256d is_number = _mm256_cmp_pd(value, value, _CMP_ORD_Q);
+  return _mm256_cvttpd_epi32(_mm256_and_pd(below, is_number));
+}
+
+/// Eight floats or doubles to words that become T by packing with saturation.
+template <class T, class From>
+__m256i words_of(const std::byte* from, int64_t i) noexcept {
+  constexpr T highest = std::numeric_limits<T>::max();
+  constexpr bool is_unsigned = std::is_unsigned_v<T>;
+  if constexpr (std::is_same_v<From, Double>) {
+    return _mm256_setr_m128i(to_int32<is_unsigned>(load_doubles(from, i), highest),
+                             to_int32<is_unsigned>(load_doubles(from, i + 4), highest));
+  } else {
+    const __m256 floats = load_floats(from, i);
+    __m256 below = _mm256_min_ps(_mm256_set1_ps(highest), floats);
+    const __m256 is_number = _mm256_cmp_ps(floats, floats, _CMP_ORD_Q);
+    if constexpr (!is_unsigned) below = _mm256_and_ps(below, is_number);
+    return _mm256_cvttps_epi32(below);
+  }
+}
+
+template <class From, class T>
+  requires((std::is_same_v<From, Float> || std::is_same_v<From, Double>) && std::is_integral_v<T> &&
+           sizeof(T) <= 2)
+struct Block<From, Number<T>> {
   static constexpr bool exists = true;
   static void run(const std::byte* from, std::byte* to) noexcept {
+    const __m256i words[4] = {words_of<T, From>(from, 0), words_of<T, From>(from, 8),
+                              words_of<T, From>(from, 16), words_of<T, From>(from, 24)};
     constexpr bool is_signed = std::is_signed_v<T>;
-    const __m256 lowest = _mm256_set1_ps(is_signed ? -128.0F : 0.0F);
-    const __m256 highest = _mm256_set1_ps(is_signed ? 127.0F : 255.0F);
-    __m256i words[4];
-    for (int i = 0; i < 4; i++) {
-      __m256 floats = load_floats(from, 8 * i);
-      const __m256 is_number = _mm256_cmp_ps(floats, floats, _CMP_ORD_Q);
-      floats = _mm256_min_ps(_mm256_max_ps(floats, lowest), highest);  // NaN becomes the lowest
-      if (is_signed) floats = _mm256_and_ps(floats, is_number);
-      words[i] = _mm256_cvttps_epi32(floats);
+    if constexpr (sizeof(T) == 1) {
+      store_32_bytes(to, pack_bytes<is_signed>(words));
+    } else {
+      for (int i = 0; i < 2; i++) {
+        const __m256i packed = is_signed ? _mm256_packs_epi32(words[2 * i], words[2 * i + 1])
+                                         : _mm256_packus_epi32(words[2 * i], words[2 * i + 1]);
+        store_32_bytes(to + 32 * i, _mm256_permute4x64_epi64(packed, 0xd8));
+      }
     }
-    store_32_bytes(to, pack_bytes<is_signed>(words));
   }
 };
+
 template <>
-struct Block<Float, Number<uint8_t>> : BlockToBytes<uint8_t> {};
-template <>
-struct Block<Float, Number<int8_t>> : BlockToBytes<int8_t> {};
+struct Block<Double, Number<int32_t>> {
+  static constexpr bool exists = true;
+  static void run(const std::byte* from, std::byte* to) noexcept {
+    for (int64_t i = 0; i < cast_block; i += 8) {
+      store_32_bytes(to + 4 * i, words_of<int32_t, Double>(from, i));
+    }
+  }
+};
 
 template <>
 struct Block<Float, Number<int32_t>> {
@@ -199,16 +237,25 @@ struct Block<Double, Number<int64_t>> {
 template <>
 struct Block<Number<int64_t>, Float> {
   static constexpr bool exists = true;
+
+  /// Added to this number, integers of at most 52 bits appear in its last bits.
+  static constexpr double unit = 0x1.8p52;
+
+  /// Sets bits in the exponents of `changed` where an integer has more.
+  static __m128 quarter(const std::byte* from, __m256i* changed) noexcept {
+    const __m256i sum =
+        _mm256_add_epi64(load_32_bytes(from), _mm256_castpd_si256(_mm256_set1_pd(unit)));
+    const __m256i exponent = _mm256_set1_epi64x(0x4330000000000000);
+    *changed = _mm256_or_si256(*changed, _mm256_xor_si256(sum, exponent));
+    return _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_castsi256_pd(sum), _mm256_set1_pd(unit)));
+  }
+
   static void run(const std::byte* from, std::byte* to) noexcept {
-    // Added to this number, integers of at most 52 bits appear in its last bits.
-    const __m256d unit = _mm256_set1_pd(0x1.8p52);
-    const __m256i first_bits = _mm256_set1_epi64x(0x4330000000000000);
     __m256i changed = _mm256_setzero_si256();
-    for (int64_t i = 0; i < cast_block; i += 4) {
-      const __m256i sum = _mm256_add_epi64(load_32_bytes(from + 8 * i), _mm256_castpd_si256(unit));
-      changed = _mm256_or_si256(changed, _mm256_xor_si256(sum, first_bits));
-      const __m256d exact = _mm256_sub_pd(_mm256_castsi256_pd(sum), unit);
-      _mm_storeu_ps(reinterpret_cast<float*>(to + 4 * i), _mm256_cvtpd_ps(exact));
+    for (int64_t i = 0; i < cast_block; i += 8) {
+      const __m128 low = quarter(from + 8 * i, &changed);
+      const __m128 high = quarter(from + 8 * i + 32, &changed);
+      store_floats(to, i, _mm256_setr_m128(low, high));
     }
     const __m256i field = _mm256_set1_epi64x(static_cast<int64_t>(0xfff0000000000000U));
     if (_mm256_testz_si256(changed, field) != 0) return;
@@ -280,6 +327,60 @@ struct BlockToSmall {
 template <FloatFormat f>
   requires(f.bits() == 8)
 struct Block<Float, Small<f>> : BlockToSmall<f> {};
+
+/// Four doubles to floats for a later rounding: 12 bits, and one that says whether there are more.
+__m128 rounded_to_odd(const std::byte* from, int64_t i) noexcept {
+  const __m256i rest = _mm256_set1_epi64x((int64_t{1} << 40) - 1);
+  const __m256i bits = load_32_bytes(from + 8 * i);
+  const __m256i more = _mm256_add_epi64(_mm256_and_si256(bits, rest), rest);
+  const __m256i odd = _mm256_andnot_si256(rest, _mm256_or_si256(bits, more));
+  return _mm256_cvtpd_ps(_mm256_castsi256_pd(odd));
+}
+
+template <FloatFormat f>
+struct Block<Double, Small<f>> {
+  static constexpr bool exists = true;
+  static void run(const std::byte* from, std::byte* to) noexcept {
+    alignas(32) std::byte floats[cast_block * sizeof(float)];
+    for (int64_t i = 0; i < cast_block; i += 8) {
+      store_floats(floats, i,
+                   _mm256_setr_m128(rounded_to_odd(from, i), rounded_to_odd(from, i + 4)));
+    }
+    Block<Float, Small<f>>::run(floats, to);
+  }
+};
+
+/// 8-bit formats that are halves but for the bias and NaN.
+template <FloatFormat f>
+  requires(f.bits() == 8 && (f.specials == FloatFormat::Specials::ieee ? f.exponent_bits == 5
+                                                                       : f.exponent_bits == 4))
+struct Block<Small<f>, Float> {
+  static constexpr bool exists = true;
+
+  static void run(const std::byte* from, std::byte* to) noexcept {
+    const __m256 scale = _mm256_set1_ps(static_cast<float>(1 << (15 - f.bias)));
+    const __m128i magnitude_bits = _mm_set1_epi16(0x7f);
+    for (int64_t i = 0; i < cast_block; i += 8) {
+      const __m128i codes =
+          _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i)));
+      const __m128i magnitude = _mm_and_si128(codes, magnitude_bits);
+      const __m128i sign = _mm_slli_epi16(_mm_xor_si128(codes, magnitude), 8);
+      const __m128i halves = _mm_or_si128(_mm_slli_epi16(magnitude, 10 - f.mantissa_bits), sign);
+      __m256 floats = _mm256_cvtph_ps(halves);
+      if constexpr (f.bias != 15) floats = _mm256_mul_ps(floats, scale);
+      if constexpr (f.specials != FloatFormat::Specials::ieee) {
+        constexpr bool has_sign = f.specials == FloatFormat::Specials::nan;
+        const __m128i is_nan = has_sign ? _mm_cmpeq_epi16(magnitude, magnitude_bits)
+                                        : _mm_cmpeq_epi16(codes, _mm_set1_epi16(0x80));
+        const __m256i nan = _mm256_or_si256(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sign), 16),
+                                            _mm256_set1_epi32(0x7fc00000));
+        floats = _mm256_blendv_ps(floats, _mm256_castsi256_ps(nan),
+                                  _mm256_castsi256_ps(_mm256_cvtepi16_epi32(is_nan)));
+      }
+      store_floats(to, i, floats);
+    }
+  }
+};
 
 }  // namespace
 }  // namespace candle

@@ -10,8 +10,10 @@ using numbers::Bfloat;
 using numbers::Convert;
 using numbers::Double;
 using numbers::Float;
+using numbers::Folded;
 using numbers::Half;
 using numbers::Number;
+using numbers::Quiet;
 using numbers::Small;
 
 template <class T>
@@ -34,19 +36,7 @@ void cast_elements(const std::byte* __restrict from, std::byte* __restrict to,
   }
 }
 
-/// By way of floats, where that is what the level of instructions does well.
-template <class From, class To>
-constexpr bool passes_floats() {
-  if constexpr (std::is_same_v<From, Float> || std::is_same_v<To, Float>) {
-    return false;
-  } else if constexpr (std::is_same_v<From, Half> || std::is_same_v<From, Bfloat>) {
-    return Block<From, Float>::exists || Block<Float, To>::exists;
-  } else {  // what floats do not hold exactly becomes an infinite half
-    constexpr bool is_integer = std::is_integral_v<typename From::Stored>;
-    return std::is_same_v<To, Half> && is_integer && Block<Float, Half>::exists;
-  }
-}
-
+/// One of `cast_block` elements.
 template <class From, class To>
 void cast_one_block(const std::byte* from, std::byte* to) noexcept {
   if constexpr (Block<From, To>::exists) {
@@ -56,20 +46,49 @@ void cast_one_block(const std::byte* from, std::byte* to) noexcept {
   }
 }
 
+struct OneStep {
+  static constexpr bool pays = false;
+};
+
+/// By way of floats or doubles, which hold all that bears on the result.
+template <class From, class Through, class To>
+struct TwoSteps {
+  static constexpr bool pays = Block<From, Through>::exists || Block<Through, To>::exists;
+
+  static void run(const std::byte* from, std::byte* to) noexcept {
+    alignas(32) std::byte between[cast_block * sizeof(typename Through::Stored)];
+    cast_one_block<From, Through>(from, between);
+    cast_one_block<Through, To>(between, to);
+  }
+};
+
+/// Two steps if the level of instructions has a block for one of them.
+template <class From, class To>
+struct Steps : OneStep {};
+template <FloatFormat f, class To>
+struct Steps<Small<f>, To> : TwoSteps<Small<f>, Float, To> {};
+template <FloatFormat f>
+struct Steps<Small<f>, Float> : OneStep {};
+template <class T>
+  requires std::is_integral_v<T>
+struct Steps<Number<T>, Half> : TwoSteps<Number<T>, Float, Half> {};  // what floats round overflows
+template <class T>
+  requires(std::is_integral_v<T> && sizeof(T) <= 2)
+struct Steps<Number<T>, Bfloat> : TwoSteps<Number<T>, Float, Bfloat> {};
+template <class T>
+  requires(std::is_integral_v<T> && sizeof(T) == 4)
+struct Steps<Number<T>, Bfloat> : TwoSteps<Folded<T, 24>, Float, Bfloat> {};
+template <class T>
+  requires(std::is_integral_v<T> && sizeof(T) == 8)
+struct Steps<Number<T>, Bfloat> : TwoSteps<Folded<T, 53>, Double, Bfloat> {};
+
 template <class From, class To>
 void cast(const std::byte* from, std::byte* to, int64_t blocks, uint64_t) noexcept {
   constexpr int64_t from_step = cast_block * int64_t{sizeof(typename From::Stored)};
   constexpr int64_t to_step = cast_block * int64_t{sizeof(typename To::Stored)};
-  if constexpr (Block<From, To>::exists) {
-    for (int64_t i = 0; i < blocks; i++, from += from_step, to += to_step) {
-      Block<From, To>::run(from, to);
-    }
-  } else if constexpr (passes_floats<From, To>()) {
-    alignas(32) std::byte floats[cast_block * sizeof(float)];
-    for (int64_t i = 0; i < blocks; i++, from += from_step, to += to_step) {
-      cast_one_block<From, Float>(from, floats);
-      cast_one_block<Float, To>(floats, to);
-    }
+  if constexpr (Block<From, To>::exists || Steps<From, To>::pays) {
+    using Best = std::conditional_t<Block<From, To>::exists, Block<From, To>, Steps<From, To>>;
+    for (int64_t i = 0; i < blocks; i++, from += from_step, to += to_step) Best::run(from, to);
   } else {
     cast_elements<From, To>(from, to, blocks * cast_block);
   }
@@ -98,11 +117,14 @@ void one_or_zero(const std::byte* __restrict from, std::byte* __restrict to, int
   }
 }
 
+/// To complex numbers of the same component.
+template <class Real>
 void append_zeros(const std::byte* __restrict from, std::byte* __restrict to, int64_t blocks,
                   uint64_t) noexcept {
+  using Word = typename Quiet<Real>::Stored;
   for (int64_t i = 0; i < blocks * cast_block; i++) {
-    store(to, 2 * i, load<uint64_t>(from, i));
-    store(to, 2 * i + 1, uint64_t{0});
+    store(to, 2 * i, Quiet<Real>::read(load<Word>(from, i)));
+    store(to, 2 * i + 1, Word{0});
   }
 }
 
@@ -223,10 +245,9 @@ CastRun cast_between(DLDataType from, DLDataType to) noexcept {
     case key(kDLFloat, 16):
       return from_float<Half>(to);
     case key(kDLFloat, 32):
-      return to.code == kDLComplex ? cast<Number<uint32_t>, Number<uint64_t>>
-                                   : from_float<Float>(to);
+      return to.code == kDLComplex ? append_zeros<float> : from_float<Float>(to);
     case key(kDLFloat, 64):
-      return to.code == kDLComplex ? append_zeros : from_float<Double>(to);
+      return to.code == kDLComplex ? append_zeros<double> : from_float<Double>(to);
     case key(kDLBfloat, 16):
       return from_float<Bfloat>(to);
     case key(kDLFloat8_e4m3fn, 8):

@@ -236,6 +236,24 @@ typename Small<f>::Stored round_integer(T value) noexcept {
   }
 }
 
+/// An element of float or double whose bits are kept, but for a NaN's becoming quiet.
+template <class Real>
+struct Quiet {
+  using Stored = typename Layout<Real>::Pattern;
+  static Stored read(Stored stored) noexcept {
+    using L = Layout<Real>;
+    constexpr Stored quiet = Stored{1} << (L::mantissa_bits - 1);
+    return stored | (less_mask(L::infinity, stored & ~L::sign_bit) & quiet);
+  }
+};
+
+/// An integer that a float of so many digits can hold, for a later rounding: see `fold`.
+template <class T, int digits>
+struct Folded {
+  using Stored = T;
+  static T read(T stored) noexcept { return fold<digits>(stored); }
+};
+
 template <class To>
 struct Convert;
 
@@ -243,7 +261,9 @@ template <class T>
 struct Convert<Number<T>> {
   template <class C>
   static T from(C value) noexcept {
-    if constexpr (std::is_same_v<T, float>) {
+    if constexpr (std::is_same_v<T, C>) {
+      return value;
+    } else if constexpr (std::is_same_v<T, float>) {
       return to_float(value);
     } else if constexpr (std::is_same_v<T, double>) {
       return to_double(value);
