@@ -29,12 +29,10 @@ uint64_t one_of(DLDataType dtype) noexcept {
   const Encoder encoder = encoder_of(Carrier::int32, dtype);
   encoder.run(carrier, code, 1, encoder.format);
   uint64_t whole = 0;
-  if constexpr (std::endian::native == std::endian::big) {
-    std::memcpy(reinterpret_cast<std::byte*>(&whole) + sizeof whole - item_bytes(dtype), code,
-                item_bytes(dtype));
-  } else {
-    std::memcpy(&whole, code, sizeof whole);
-  }
+  const auto size = static_cast<size_t>(item_bytes(dtype));
+  constexpr bool is_big = std::endian::native == std::endian::big;
+  std::memcpy(reinterpret_cast<std::byte*>(&whole) + (is_big ? sizeof whole - size : 0), code,
+              size);
   return whole;
 }
 
