@@ -43,7 +43,7 @@ PyObject* refuse_type(PyObject* x, bool dlpack_only) {
 
 /// Device memory that speaks nothing but the CUDA array interface.
 bool refuse_cuda_interface(const Ingest& ingest) {
-  Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
+  Ref interface = protocol_attribute(ingest, state.names.cuda_array_interface);
   if (!interface) return PyErr_Occurred() != nullptr;
   refuse_by(Route::array_interface, "device",
             "the memory is on a CUDA device; this version of candle moves host memory only",
@@ -71,23 +71,26 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   const TypeRecord* record = record_of(Py_TYPE(x));
   if (record == nullptr) return nullptr;
   PyObject* result = nullptr;
-  switch (record->kind) {
-    case TypeKind::numpy:
-      ingest_numpy(ingest, &result);
-      return result;
-    case TypeKind::exchange:
-      ingest_exchange(ingest, *record, &result);
-      return result;
-    case TypeKind::stand_in: {
-      Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
-      if (!other) return nullptr;
-      if (other.get() != x) return climb({ingest.type, other.get(), ingest.request}, dlpack_only);
-      break;
-    }
-    case TypeKind::plain:
-      break;
+  if (record->kind == TypeKind::numpy) {
+    ingest_numpy(ingest, &result);
+    return result;
+  }
+  if (record->kind == TypeKind::exchange) {
+    ingest_exchange(ingest, *record, &result);
+    return result;
   }
   if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
+  // From here on Python code of the producer's runs, which may give x another class.
+  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+  if (record->kind == TypeKind::foreign_exchange) {
+    ingest_exchange(ingest, *record, &result);
+    return result;
+  }
+  if (record->kind == TypeKind::stand_in) {
+    const Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
+    if (!other) return nullptr;
+    if (other.get() != x) return climb({ingest.type, other.get(), ingest.request}, dlpack_only);
+  }
   if (PyCapsule_CheckExact(x)) return ingest_capsule(ingest);
   return ingest_protocols(ingest, *record, dlpack_only);
 }
@@ -137,13 +140,17 @@ PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& reques
   return climb(ingest, false);
 }
 
-Ref optional_attribute(PyObject* object, PyObject* name) noexcept {
+Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept {
   PyObject* value;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (PyObject_GetOptionalAttr(object, name, &value) < 0) return {};
+  if (PyObject_GetOptionalAttr(ingest.x, name, &value) < 0) blame_producer(ingest.producer());
 #else
-  value = PyObject_GetAttr(object, name);
-  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+  value = PyObject_GetAttr(ingest.x, name);
+  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+  } else if (value == nullptr) {
+    blame_producer(ingest.producer());
+  }
 #endif
   Ref found = Ref::steal(value);
   return found.get() == Py_None ? Ref()
@@ -219,6 +226,7 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const Ingest ingest{state.tensor_type, args[1], request};
   const TypeRecord* record = record_of(Py_TYPE(args[1]));
   if (record == nullptr) return nullptr;
+  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
   PyObject* result = nullptr;
   bool applies = false;
   if (route == "candle") {

@@ -44,8 +44,9 @@ PyObject* ingest_capsule(const Ingest& ingest) noexcept;
 DTypeId parse_typestr(const char* typestr, bool* swapped) noexcept;
 DTypeId parse_format(const char* format, Py_ssize_t itemsize, bool* swapped) noexcept;
 
-/// An attribute that may be absent: nullptr and no error. Other errors than AttributeError are set.
-Ref optional_attribute(PyObject* object, PyObject* name) noexcept;
+/// A protocol's attribute of the producer. Nothing and no error where it is absent or None; an
+/// error of the lookup itself is blamed on the producer, like one of the call.
+Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept;
 
 // Module functions.
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

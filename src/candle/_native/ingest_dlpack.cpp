@@ -36,7 +36,7 @@ bool right_version(const DLPackVersion& version, const char* producer) {
 }
 
 bool ask_device(const Ingest& ingest, Announced* announced) {
-  Ref method = optional_attribute(ingest.x, state.names.dlpack_device);
+  Ref method = protocol_attribute(ingest, state.names.dlpack_device);
   if (!method) return !PyErr_Occurred();
   Ref answer = Ref::steal(PyObject_CallNoArgs(method.get()));
   if (!answer) {
@@ -221,7 +221,7 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref method = optional_attribute(ingest.x, state.names.dlpack);
+  const Ref method = protocol_attribute(ingest, state.names.dlpack);
   if (!method) return PyErr_Occurred() != nullptr;
   Announced announced;
   if (!ask_device(ingest, &announced)) return true;

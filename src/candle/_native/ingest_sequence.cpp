@@ -90,6 +90,7 @@ struct Survey {
     if (record == nullptr) return false;
     if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x))
       return leaf(x, at);
+    if (PyErr_Occurred()) return false;
     if (at == max_ndim) {
       PyErr_Format(PyExc_ValueError,
                    "sequences are nested more than %d deep, or one contains itself", max_ndim);
@@ -108,12 +109,14 @@ struct Survey {
     return each_item(items.get(), count, [this, at](PyObject* item) { return look(item, at + 1); });
   }
 
+  /// False with an error set where a lookup fails.
   static bool speaks_protocol(PyObject* x) {
     if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PyRange_Check(x)) return false;
+    const Request plain;
     for (PyObject* name : {state.names.dlpack, state.names.array_interface,
                            state.names.array_struct, state.names.array}) {
-      if (optional_attribute(x, name)) return true;
-      PyErr_Clear();
+      if (protocol_attribute({state.tensor_type, x, plain}, name)) return true;
+      if (PyErr_Occurred()) return false;
     }
     return false;
   }
