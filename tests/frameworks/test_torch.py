@@ -367,3 +367,41 @@ def test_negative_and_read_only_give_both_reasons() -> None:
     assert codes == {"negative_stride"}
     with pytest.raises(candle.CopyError, match="axis 0"):
         t.torch(copy=False)
+
+
+@pytest.mark.parametrize("guard", ["requires_grad", "is_conj", "is_neg", "dtype", "byte_dtypes"])
+def test_without_a_guard_the_table_is_not_believed(in_child: Any, guard: str) -> None:
+    """Another torch may lack what has to be asked: then its own `__dlpack__` decides."""
+    in_child(
+        f"""
+        import torch
+        import candle
+        from candle import frameworks
+        from candle._native import _core
+        from candle.frameworks import torch as known
+        from candle.ledger import listening
+
+        def lacks(cls):
+            record = known.record(torch.Tensor, torch.Tensor) if cls is torch.Tensor else None
+            if record is not None:
+                assert getattr(record, {guard!r}) is not None
+                setattr(record, {guard!r}, None)
+            return record or frameworks.recognise(cls)
+
+        _core.register(recognise=lacks)
+        copies = []
+        with listening(copies.append):
+            assert candle.asarray(torch.ones(2), copy=True).tolist() == [1, 1]
+        assert copies[0].route == "dlpack_versioned", copies
+        x = torch.ones(3)
+        assert candle.asarray(x, copy=False).data_ptr() == x.data_ptr()
+        conjugate = torch.ones(2, dtype=torch.complex64).conj()
+        for odd in (torch.ones(2, requires_grad=True), conjugate):
+            try:
+                t = candle.asarray(odd)
+            except BufferError:
+                continue
+            assert {guard!r} not in ("requires_grad", "is_conj")
+            assert t.tolist() == odd.resolve_conj().tolist()
+        """
+    ).check()

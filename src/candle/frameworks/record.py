@@ -16,8 +16,8 @@ class Record:
     ----------
     kind : str
         ``"plain"``: the protocols are tried in order. ``"numpy"``: exactly ndarray.
-        ``"exchange"``: by the C exchange
-        table. ``"stand_in"``: by the object that `stand_in` gives in its place.
+        ``"exchange"``: by the C exchange table, if all that it does not look at can be asked, else
+        as plain ones. ``"stand_in"``: by the object that `stand_in` gives in its place.
     read_only : bool
         Objects are immutable, though their capsules do not say so.
     table : capsule, optional

@@ -94,8 +94,8 @@ def record(cls: type, base: type) -> Record | None:
         "exchange",
         table=getattr(cls, "__dlpack_c_exchange_api__", None),
         requires_grad=base_type.__dict__.get("requires_grad"),
-        is_conj=base_type.is_conj,
-        is_neg=base_type.is_neg,
+        is_conj=getattr(base_type, "is_conj", None),
+        is_neg=getattr(base_type, "is_neg", None),
         dtype=base_type.__dict__.get("dtype"),
         byte_dtypes=tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name)),
         # module.half() re-seats a frozen Parameter and frees the memory under an exported struct.
