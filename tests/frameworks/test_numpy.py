@@ -332,3 +332,39 @@ def test_padded_views_stay_padded() -> None:
     assert t.view("int4").tolist() == [1, 2, 3]
     assert t.view("uint4").shape == (3,)
     assert t.view("uint8").tolist() == [1, 2, 3]
+
+
+def test_a_numpy_of_another_abi_is_refused_every_time(in_child: Any) -> None:
+    in_child(
+        """
+        import ctypes
+        import numpy as np
+        from numpy._core import _multiarray_umath as core
+        import candle
+
+        get = ctypes.pythonapi.PyCapsule_GetPointer
+        get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype = ctypes.py_object
+        new.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        real = core._ARRAY_API
+        table = (ctypes.c_void_p * 400)()
+        ctypes.memmove(table, get(real, None), ctypes.sizeof(table))
+        old = ctypes.CFUNCTYPE(ctypes.c_uint)(lambda: 0x03000009)
+        table[0] = ctypes.cast(old, ctypes.c_void_p).value  # tells the ABI version
+        core._ARRAY_API = new(ctypes.addressof(table), None, None)
+
+        def fails(move):
+            try:
+                move()
+            except (ImportError, RuntimeError) as error:
+                return str(error)
+            raise AssertionError("it worked")
+
+        for move in (lambda: candle.asarray(np.zeros(2)), lambda: candle.zeros(2).numpy()):
+            said = {fails(move) for _ in range(3)}
+            assert len(said) == 1 and "ABI version" in said.pop(), said
+        core._ARRAY_API = real
+        assert candle.asarray(np.ones(2)).tolist() == [1, 1]
+        """
+    ).check()
