@@ -170,6 +170,8 @@ class Demand:
         packed: bool = True,
     ) -> Self: ...
 
+curable_reasons: tuple[str, ...]
+
 def from_dlpack(
     x: object,
     /,

@@ -74,7 +74,7 @@ int to_py_object(DLManagedTensorVersioned* managed, void** out) {
   }
   source.route = Route::exchange;
   const Request plain;
-  *out = finish({state.tensor_type, Py_None, plain}, source, std::move(owner));
+  *out = finish({state.tensor_type, nullptr, plain}, source, std::move(owner));
   return *out == nullptr ? -1 : 0;
 }
 

@@ -4,14 +4,11 @@
 #include <string_view>
 
 #include "copying.h"
-#include "move.h"
 #include "tensor.h"
 
 namespace candle {
 
 namespace {
-
-const Demand takes_everything;
 
 PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
   return finish(ingest, source_of(tensor), StorageRef::borrow(tensor->storage));
@@ -47,7 +44,7 @@ bool refuse_cuda_interface(const Ingest& ingest) {
   if (!interface) return PyErr_Occurred() != nullptr;
   refuse_by(Route::array_interface, "device",
             "the memory is on a CUDA device; this version of candle moves host memory only",
-            Py_TYPE(ingest.x));
+            ingest.from());
   return true;
 }
 
@@ -89,7 +86,9 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   if (record->kind == TypeKind::stand_in) {
     const Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
     if (!other) return nullptr;
-    if (other.get() != x) return climb({ingest.type, other.get(), ingest.request}, dlpack_only);
+    if (other.get() != x) {
+      return climb({ingest.type, other.get(), ingest.request, ingest.from()}, dlpack_only);
+    }
   }
   if (PyCapsule_CheckExact(x)) return ingest_capsule(ingest);
   return ingest_protocols(ingest, *record, dlpack_only);
@@ -98,32 +97,37 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 }  // namespace
 
 PyObject* finish(const Ingest& ingest, const Source& source, StorageRef&& owner) noexcept {
-  const Request& request = ingest.request;
-  if (request.is_plain() && plainly_shares(source))
+  if (ingest.request.is_plain() && plainly_shares(source))
     return share(ingest.type, source, std::move(owner));
-  Demand asked;
-  const bool plain = request.dtype == unknown_dtype && !request.c_order;
-  if (!plain) {
-    asked.cast_to = request.dtype;
-    asked.c_order = request.c_order;
-  }
-  const Demand& demand = plain ? takes_everything : asked;
-  const Decision decision = decide(source, demand, request.copy);
-  if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
+  Admission admission;
+  return admit(ingest, source, &admission) ? carry_out(ingest, admission, std::move(owner))
+                                           : nullptr;
+}
+
+bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {
+  const Request& request = ingest.request;
+  Admission& a = *admission;
+  a.demand.cast_to = request.dtype;
+  a.demand.c_order = request.c_order;
+  a.decision = decide(source, a.demand, request.copy);
+  a.source = source;
+  if (a.decision.action == Action::share) return true;
   // A listener runs Python, and the GIL is released in long copies: a producer may change its own
   // extents meanwhile.
-  int64_t shape[max_ndim], strides[max_ndim];
-  std::copy_n(source.shape, source.ndim, shape);
-  std::copy_n(source.strides, source.ndim, strides);
-  Source kept = source;
-  kept.shape = shape;
-  kept.strides = strides;
-  const Move move{decision, kept, demand, Py_TYPE(ingest.x)};
-  if (decision.action == Action::refuse) {
-    refuse(move);
-    return nullptr;
-  }
-  return record(move) ? copy_of(ingest.type, kept, demand) : nullptr;
+  std::copy_n(source.shape, source.ndim, a.shape);
+  std::copy_n(source.strides, source.ndim, a.strides);
+  a.source.shape = a.shape;
+  a.source.strides = a.strides;
+  const Move move{a.decision, a.source, a.demand, ingest.from()};
+  if (a.decision.action == Action::copy) return record(move);
+  refuse(move);
+  return false;
+}
+
+PyObject* carry_out(const Ingest& ingest, const Admission& admission, StorageRef&& owner) noexcept {
+  if (admission.decision.action == Action::share)
+    return share(ingest.type, admission.source, std::move(owner));
+  return copy_of(ingest.type, admission.source, admission.demand);
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {
@@ -185,11 +189,14 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
     }
     request.c_order = true;
   }
-  if (values[4] != Py_None && !PyCapsule_CheckExact(args[0])) {
-    PyErr_SetString(PyExc_ValueError,
-                    "stream= goes with a raw capsule only; objects with __dlpack__ are asked for "
-                    "the right order");
-    return nullptr;
+  if (values[4] != Py_None) {
+    if (!PyCapsule_CheckExact(args[0])) {
+      PyErr_SetString(PyExc_ValueError,
+                      "stream= goes with a raw capsule only; objects with __dlpack__ are asked for "
+                      "the right order");
+      return nullptr;
+    }
+    request.stream = values[4];
   }
   return climb({state.tensor_type, args[0], request}, true);
 }

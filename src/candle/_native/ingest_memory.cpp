@@ -166,7 +166,7 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
   if (entry(interface, "mask")) {
     refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry",
-              Py_TYPE(ingest.x));
+              ingest.from());
     return false;
   }
   const Ref typestr = entry(interface, "typestr");
@@ -326,21 +326,19 @@ bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexc
   if (PyType_Check(ingest.x)) return false;
   const Ref method = protocol_attribute(ingest, state.names.array);
   if (!method) return PyErr_Occurred() != nullptr;
-  const Ref array = Ref::steal(PyObject_CallNoArgs(method.get()));
+  Ref array = Ref::steal(PyObject_CallNoArgs(method.get()));
   if (!array) {
     blame_producer(ingest.producer());
     return true;
   }
   const TypeRecord* record = record_of(Py_TYPE(array.get()));
   if (record == nullptr) return true;
-  if (record->kind != TypeKind::numpy && record->kind != TypeKind::stand_in) {
-    PyErr_Format(PyExc_BufferError, "%s.__array__() gives %s, not an ndarray", ingest.producer(),
-                 Py_TYPE(array.get())->tp_name);
-    return true;
+  if (record->kind == TypeKind::stand_in) {  // a subclass, or a scalar
+    array = Ref::steal(PyObject_CallOneArg(record->stand_in, array.get()));
+    if (!array) return true;
   }
-  *result = ingest_anything(ingest.type, array.get(), ingest.request);
-  auto* made = reinterpret_cast<Tensor*>(*result);
-  if (made != nullptr && read_only && ingest.request.is_plain()) made->read_only = true;
+  const Ingest given{ingest.type, array.get(), ingest.request, ingest.from()};
+  *result = ingest_array_given(given, 0, read_only);
   return true;
 }
 

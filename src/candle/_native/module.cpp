@@ -120,11 +120,6 @@ PyObject* py_live(PyObject*, PyObject*) {
                        static_cast<long long>(live.exports.get()));
 }
 
-template <auto function>
-PyCFunction fast() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 constexpr char from_dlpack_doc[] =
     "from_dlpack($module, x, /, *, device=None, copy=None, dtype=None, order=None, "
     "stream=None)\n--\n\n"
@@ -145,19 +140,19 @@ constexpr char asarray_doc[] =
     "asarray($module, data, /, *, dtype=None, device=None, copy=None)\n--\n\n"
     "A Tensor of anything: see Tensor. Shares memory where it can.";
 
-PyMethodDef from_dlpack_method = {"from_dlpack", fast<from_dlpack>(), METH_FASTCALL | METH_KEYWORDS,
-                                  from_dlpack_doc};
+PyMethodDef from_dlpack_method = {"from_dlpack", function_of<from_dlpack>(),
+                                  METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc};
 
 PyMethodDef module_methods[] = {
-    {"asarray", fast<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
-    {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
+    {"asarray", function_of<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
+    {"ingest_by", function_of<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
      "where it does not apply."},
     {"exchange_floor", exchange_floor, METH_O,
      "exchange_floor($module, x, /)\n--\n\n"
      "Takes a managed tensor from the table of x's type and gives it back: what no ingest can "
      "beat, for benchmarks."},
-    {"register", fast<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
+    {"register", function_of<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
      "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it "
      "needs."},
     {"listen", listen, METH_O,
@@ -181,13 +176,13 @@ PyMethodDef module_methods[] = {
     {"conform", py_conform, METH_VARARGS,
      "conform($module, t, demand, copy, /)\n--\n\nThe tensor itself if it meets the demand, else a "
      "copy that does."},
-    {"restride", fast<restride>(), METH_FASTCALL,
+    {"restride", function_of<restride>(), METH_FASTCALL,
      "restride($module, t, shape, stride, offset=0, /)\n--\n\nA view inside the tensor; counts "
      "elements."},
-    {"reshaped_stride", fast<reshaped_stride>(), METH_FASTCALL,
+    {"reshaped_stride", function_of<reshaped_stride>(), METH_FASTCALL,
      "reshaped_stride($module, t, shape, /)\n--\n\nStrides that give a shape without a copy, or "
      "None."},
-    {"reinterpret", fast<reinterpret>(), METH_FASTCALL,
+    {"reinterpret", function_of<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
     {"legacy_capsule", legacy_capsule, METH_O,
      "legacy_capsule($module, t, /)\n--\n\nA legacy capsule for a consumer that never writes; "
@@ -212,6 +207,17 @@ int add_from_dlpack(PyObject* module) {
   return PyModule_AddObjectRef(module, "from_dlpack", function.get());
 }
 
+/// The names of the reasons that a copy puts right.
+PyObject* curable_reasons() {
+  Ref names = Ref::steal(PyTuple_New(std::popcount(~fatal_reasons)));
+  for (int i = 0; names && i < PyTuple_GET_SIZE(names.get()); i++) {
+    PyObject* name = PyUnicode_FromString(reason_names[i]);
+    if (name == nullptr) return nullptr;
+    PyTuple_SET_ITEM(names.get(), i, name);
+  }
+  return names.release();
+}
+
 int exec_module(PyObject* module) {
   if (state.tensor_type != nullptr) {
     PyErr_SetString(
@@ -223,6 +229,8 @@ int exec_module(PyObject* module) {
       init_buffer_type(module) < 0) {
     return -1;
   }
+  const Ref curable = Ref::steal(curable_reasons());
+  if (!curable || PyModule_AddObjectRef(module, "curable_reasons", curable.get()) < 0) return -1;
   return init_exchange_table() < 0 ? -1 : add_from_dlpack(module);
 }
 

@@ -33,7 +33,8 @@ class Record:
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
     explain : callable, optional
-        Raises why the table refuses an object, in better words than the table's own.
+        Asked where an object's own framework has failed or said what cannot be. Raises why, in
+        better words; or gives an ndarray with a copy of the elements; or None.
     """
 
     __slots__ = (
