@@ -66,7 +66,7 @@ struct Survey {
   int32_t known = 0;   // extents known so far
   int rank = -1;
   bool numbers_only = true;
-  Ref too_large;  // an int only uint64 holds
+  Ref too_large;  // an int beyond int64
 
   bool leaf(PyObject* x, int32_t at) {
     if (depth == -1) depth = at;
@@ -78,8 +78,9 @@ struct Survey {
       numbers_only = false;
       return true;
     }
-    if (scalar.kind == Scalar::Kind::unsigned_int) too_large = Ref::borrow(x);
-    const int found = rank_of(scalar.kind);
+    const bool large = is_large(scalar, x);
+    if (large || scalar.kind == Scalar::Kind::unsigned_int) too_large = Ref::borrow(x);
+    const int found = rank_of(large ? Scalar::Kind::unsigned_int : scalar.kind);
     if (found > rank) rank = found;
     return true;
   }
@@ -160,9 +161,7 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
   if (dtype == unknown_dtype) {
     dtype = survey.rank < 0 ? id_float32 : dtype_of_rank[survey.rank];
     if (dtype == id_int64 && survey.too_large) {
-      PyErr_Format(PyExc_ValueError,
-                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
-                   survey.too_large.get());
+      refuse_large(survey.too_large.get());
       return nullptr;
     }
   }
@@ -262,9 +261,8 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   DTypeId dtype = ingest.request.dtype;
   if (dtype == unknown_dtype) {
     dtype = default_dtype(scalar);
-    if (scalar.kind == Scalar::Kind::unsigned_int) {
-      PyErr_Format(PyExc_ValueError,
-                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"", ingest.x);
+    if (scalar.kind == Scalar::Kind::unsigned_int || is_large(scalar, ingest.x)) {
+      refuse_large(ingest.x);
       return true;
     }
   }

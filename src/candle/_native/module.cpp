@@ -7,6 +7,7 @@
 #include "ingest.h"
 #include "tensor.h"
 #include "views.h"
+#include "words.h"
 
 namespace candle {
 
@@ -82,14 +83,28 @@ PyObject* py_fill(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO:fill", &to, &value)) return nullptr;
   Tensor* dst = tensor_argument(to);
   if (dst == nullptr) return nullptr;
-  if (!PyLong_Check(value) && !PyFloat_Check(value) && !PyComplex_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "a tensor is filled with a number, not with %s",
+  if (PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value)) {
+    if (!assign(dst, value)) return nullptr;
+    Py_RETURN_NONE;
+  }
+  Ref made;  // of a framework's number, or tensor without axes
+  if (value != Py_None && !PyUnicode_Check(value) && !PyList_Check(value) &&
+      !PyTuple_Check(value)) {
+    made = Ref::steal(ingest_anything(state.tensor_type, value, Request{}));
+    if (!made) return nullptr;
+  }
+  const auto* number = reinterpret_cast<Tensor*>(made.get());
+  if (number == nullptr || number->ndim() > 0) {
+    PyErr_Format(PyExc_TypeError,
+                 "a tensor is filled with one number, not with %s; copy_() takes what broadcasts",
                  Py_TYPE(value)->tp_name);
     return nullptr;
   }
-  if (!assign(dst, value)) return nullptr;
+  if (!copy_into(dst, number)) return nullptr;
   Py_RETURN_NONE;
 }
+
+PyObject* py_in_words(PyObject*, PyObject* value) { return in_words(value).release(); }
 
 PyObject* materialise(PyObject*, PyObject* args) {
   PyObject* from;
@@ -169,7 +184,11 @@ PyMethodDef module_methods[] = {
     {"assign", py_assign, METH_VARARGS,
      "assign($module, dst, value, /)\n--\n\nWhat dst[...] = value does."},
     {"fill", py_fill, METH_VARARGS,
-     "fill($module, dst, value, /)\n--\n\nWrites a number to every element."},
+     "fill($module, dst, value, /)\n--\n\nWrites a number, or a tensor without axes, to every "
+     "element."},
+    {"in_words", py_in_words, METH_O,
+     "in_words($module, value, /)\n--\n\nA value as a message shows it, ints of any size "
+     "included."},
     {"materialise", materialise, METH_VARARGS,
      "materialise($module, t, dtype_id=-1, /)\n--\n\nA fresh row-major copy, cast if a dtype is "
      "given."},

@@ -19,6 +19,7 @@ long bits_of_int(PyObject* value) {
 }  // namespace
 
 Ref in_words(PyObject* value) noexcept {
+  PyErr_Clear();
   if (PyLong_CheckExact(value)) {
     const long bits = bits_of_int(value);
     if (bits > printed_bits) return Ref::steal(PyUnicode_FromFormat("an int of %ld bits", bits));
