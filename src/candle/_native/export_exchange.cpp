@@ -246,6 +246,8 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return static_cast<PyObject*>(out);
 }
 
+void forget_doors() noexcept { torch_door.table = nullptr; }
+
 int init_exchange_table() noexcept {
   const Ref capsule = Ref::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table),
                                                "dlpack_exchange_api", nullptr));

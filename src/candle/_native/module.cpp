@@ -237,11 +237,36 @@ PyObject* curable_reasons() {
   return names.release();
 }
 
+/// The one module of a process: what it made is kept for good, and would not go with another.
+PyObject* loaded = nullptr;
+bool python_ended = false;
+
+PyObject* create_module(PyObject* spec, PyModuleDef*) {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "candle works in the main interpreter only: what a subinterpreter makes ends "
+                    "with it, and tensors' memory may not; import candle in the main one");
+    return nullptr;
+  }
+  if (python_ended) {
+    PyErr_SetString(PyExc_ImportError,
+                    "candle was loaded by a Python that has ended in this process, and cannot be "
+                    "loaded by another; start a new process");
+    return nullptr;
+  }
+  if (loaded != nullptr) return Py_NewRef(loaded);
+  const Ref name = Ref::steal(PyObject_GetAttrString(spec, "name"));
+  return name ? PyModule_NewObject(name.get()) : nullptr;
+}
+
 int exec_module(PyObject* module) {
+  if (module == loaded) {  // imported again, after somebody emptied sys.modules
+    forget_doors();
+    return 0;
+  }
   if (state.tensor_type != nullptr) {
-    PyErr_SetString(
-        PyExc_ImportError,
-        "candle's core can be loaded once in a process, and by the main interpreter only");
+    PyErr_SetString(PyExc_ImportError,
+                    "candle's core has failed to load before; start a new process");
     return -1;
   }
   if (init_state() < 0 || init_tensor_type(module) < 0 || init_demand_type(module) < 0 ||
@@ -250,10 +275,17 @@ int exec_module(PyObject* module) {
   }
   const Ref curable = Ref::steal(curable_reasons());
   if (!curable || PyModule_AddObjectRef(module, "curable_reasons", curable.get()) < 0) return -1;
-  return init_exchange_table() < 0 ? -1 : add_from_dlpack(module);
+  if (init_exchange_table() < 0 || add_from_dlpack(module) < 0) return -1;
+  if (Py_AtExit([] { python_ended = true; }) < 0) {
+    PyErr_SetString(PyExc_ImportError, "CPython has no place left for candle's exit function");
+    return -1;
+  }
+  loaded = Py_NewRef(module);
+  return 0;
 }
 
 PyModuleDef_Slot module_slots[] = {
+    {Py_mod_create, reinterpret_cast<void*>(create_module)},
     {Py_mod_exec, reinterpret_cast<void*>(exec_module)},
 #if PY_VERSION_HEX >= 0x030c0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
