@@ -50,18 +50,21 @@ enum class Reason : uint8_t {
   conj_bit,
   neg_bit,
   packed,
+  no_export,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
   device,
   requires_grad,
   no_cast,
+  pairs,
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",       "dtype",         "order",        "byte_order", "misaligned",    "odd_stride",
-    "negative_stride", "read_only",     "not_dense",    "alignment",  "conj_bit",      "neg_bit",
-    "packed",          "dtype_unknown", "would_narrow", "device",     "requires_grad", "no_cast",
+    "requested",    "dtype",           "order",         "byte_order", "misaligned",
+    "odd_stride",   "negative_stride", "read_only",     "not_dense",  "alignment",
+    "conj_bit",     "neg_bit",         "packed",        "no_export",  "dtype_unknown",
+    "would_narrow", "device",          "requires_grad", "no_cast",    "pairs",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -90,7 +93,8 @@ struct Source {
   bool read_only = false;
   bool swapped = false;
   bool padded = false;
-  ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, requires_grad
+  ReasonSet reasons =
+      0;  // those the route itself found: conj_bit, neg_bit, no_export, requires_grad
 };
 
 /// What a consumer takes.

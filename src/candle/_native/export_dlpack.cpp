@@ -1,4 +1,5 @@
 // __dlpack__: what candle hands out, no consumer can crash on or misread.
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -6,6 +7,7 @@
 #include "export.h"
 #include "move.h"
 #include "tensor.h"
+#include "words.h"
 
 namespace candle {
 
@@ -89,28 +91,18 @@ struct Asked {
 
 /// A tuple of two ints; false with an error set.
 bool parse_pair(PyObject* value, const char* what, long pair[2]) {
-  const auto parse_int = [](PyObject* item, long* number) {
-    *number = PyLong_AsLong(item);
-    return *number != -1 || PyErr_Occurred() == nullptr;
-  };
   if (PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 2) {
-    if (parse_int(PyTuple_GET_ITEM(value, 0), &pair[0]) &&
-        parse_int(PyTuple_GET_ITEM(value, 1), &pair[1])) {
-      return true;
+    for (int i = 0; i < 2; i++) {
+      int overflow = 0;
+      pair[i] = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(value, i), &overflow);
+      if (overflow != 0) pair[i] = overflow < 0 ? LONG_MIN : LONG_MAX;
     }
+    if ((pair[0] != -1 && pair[1] != -1) || !PyErr_Occurred()) return true;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();
   }
-  PyErr_Format(PyExc_TypeError, "%s, not %R", what, value);
-  return false;
-}
-
-bool parse_stream(PyObject* value) {
-  if (value == Py_None) return true;
-  const long stream = PyLong_AsLong(value);
-  if (stream == -1 && PyErr_Occurred()) return false;
-  if (stream == -1) return true;
-  PyErr_Format(PyExc_ValueError, "stream=%ld: memory on the CPU has no streams; pass None or -1",
-               stream);
+  const Ref text = in_words(value);
+  if (text) PyErr_Format(PyExc_TypeError, "%s, not %U", what, text.get());
   return false;
 }
 
@@ -134,10 +126,12 @@ bool parse_dl_device(PyObject* value, DLDevice* device) {
   }
   if (wanted[0] == static_cast<long>(device->device_type) && wanted[1] == device->device_id)
     return true;
+  const Ref text = in_words(value);
+  if (!text) return false;
   PyErr_Format(
       PyExc_BufferError,
-      "dl_device=%R: the memory is on device (%d, %d), and this version of candle does not move it",
-      value, static_cast<int>(device->device_type), static_cast<int>(device->device_id));
+      "dl_device=%U: the memory is on device (%d, %d), and this version of candle does not move it",
+      text.get(), static_cast<int>(device->device_type), static_cast<int>(device->device_id));
   return false;
 }
 
@@ -160,7 +154,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* aske
         if (!parse_dl_device(args[i], &asked->device)) return false;
         break;
       case 3:
-        if (!parse_stream(args[i])) return false;
+        if (!parse_host_stream(args[i])) return false;
         break;
       default:
         return false;

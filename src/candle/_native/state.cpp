@@ -1,5 +1,7 @@
 #include "state.h"
 
+#include "words.h"
+
 namespace candle {
 
 State state;
@@ -48,8 +50,8 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
   const NamedObject hooks[] = {
       {"dtypes", &h.dtypes},           {"as_dtype", &h.as_dtype},   {"cpu", &h.cpu},
       {"make_device", &h.make_device}, {"as_device", &h.as_device}, {"recognise", &h.recognise},
-      {"refusal", &h.refusal},         {"load_door", &h.load_door}, {"numpy_in", &h.numpy_in},
-      {"numpy_out", &h.numpy_out},
+      {"make_plan", &h.make_plan},     {"refusal", &h.refusal},     {"load_door", &h.load_door},
+      {"numpy_in", &h.numpy_in},       {"numpy_out", &h.numpy_out},
   };
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "register() takes keywords only");
@@ -122,6 +124,22 @@ bool parse_host_device(PyObject* value) noexcept {
   if (device.get() == state.hooks.cpu) return true;
   PyErr_Format(PyExc_BufferError, "%R: this version of candle makes tensors on the CPU only",
                device.get());
+  return false;
+}
+
+bool parse_host_stream(PyObject* value) noexcept {
+  if (value == Py_None) return true;
+  if (!PyLong_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "stream is None or an int, not %s", Py_TYPE(value)->tp_name);
+    return false;
+  }
+  int overflow;
+  if (PyLong_AsLongAndOverflow(value, &overflow) == -1 && overflow == 0) return true;
+  const Ref text = in_words(value);
+  if (text) {
+    PyErr_Format(PyExc_ValueError, "stream=%U: memory on the CPU has no streams; pass None or -1",
+                 text.get());
+  }
   return false;
 }
 

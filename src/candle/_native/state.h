@@ -35,11 +35,12 @@ struct Hooks {
   PyObject* make_device;  // DLPack type, number -> Device
   PyObject* as_device;    // anything -> Device
   PyObject* recognise;    // type -> Record or None (frameworks)
-  PyObject* refusal;  // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
-  PyObject* listener;   // the ledger's record(), while somebody listens
-  PyObject* load_door;  // name of a framework -> (exchange table, Demand) (frameworks)
-  PyObject* numpy_in;   // numpy dtype -> dtype id, or raises (frameworks.numpy)
-  PyObject* numpy_out;  // dtype id -> numpy dtype, or raises (frameworks.numpy)
+  PyObject* make_plan;    // route, action, nbytes, reasons, producer, consumer -> Plan
+  PyObject* refusal;      // Plan -> the exception to raise
+  PyObject* listener;     // told of the Plan of every copy, while somebody listens
+  PyObject* load_door;    // name of a framework -> (exchange table, Demand) (frameworks)
+  PyObject* numpy_in;     // numpy dtype -> dtype id, or raises (frameworks.numpy)
+  PyObject* numpy_out;    // dtype id -> numpy dtype, or raises (frameworks.numpy)
 };
 
 struct State {
@@ -70,6 +71,7 @@ struct Request {
   CopyMode copy = CopyMode::if_needed;
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
+  PyObject* stream = nullptr;  // borrowed; of a raw capsule
 
   bool is_plain() const {
     return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order;
@@ -81,6 +83,8 @@ bool parse_copy(PyObject* value, CopyMode* mode) noexcept;
 bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
 /// CPU only until candle moves device memory: anything else is a BufferError.
 bool parse_host_device(PyObject* value) noexcept;
+/// `stream=` for memory of the host, which has none: None or -1, else a ValueError.
+bool parse_host_stream(PyObject* value) noexcept;
 
 /// The index of a keyword among those accepted by value; -1 with a TypeError set.
 int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,

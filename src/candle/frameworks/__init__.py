@@ -21,7 +21,9 @@ _FILES = {
     "jaxlib": "jax",
     "mlx": "immutable",
     "numpy": "numpy",
-    "pyarrow": "immutable",
+    "pyarrow": "arrow",
+    "scipy": "sparse",
+    "sparse": "sparse",
     "tensorflow": "tensorflow",
     "torch": "torch",
 }
