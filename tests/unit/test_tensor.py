@@ -7,6 +7,7 @@ import re
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 import candle
@@ -453,3 +454,27 @@ def test_view_functions_say_what_does_not_fit() -> None:
         _core.restride(t, (2, 3), (3,))
     with pytest.raises(ValueError, match="reaches outside"):
         _core.restride(t, (2, 3), (3, 2))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.arange(6, dtype=">i2").reshape(2, 3),
+        np.arange(12, dtype="f8").reshape(2, 6)[:, ::-2],
+        np.arange(3, dtype="u1"),
+        np.float32(3),
+        memoryview(b"abc"),
+    ],
+    ids=["swapped", "reversed", "broadcast", "scalar", "buffer"],
+)
+def test_anybodys_elements_are_written_once(source: Any) -> None:
+    """Straight from the producer's memory: one copy is recorded, and none is made in between."""
+    t = candle.empty((2, 3), dtype="float32")
+    expected = np.broadcast_to(np.asarray(source), (2, 3)).astype("f4")
+    for write in (lambda: t.copy_(source), lambda: t.__setitem__(..., source)):
+        t.fill_(-1)
+        plans: list[candle.Plan] = []
+        with ledger.listening(plans.append):
+            write()
+        np.testing.assert_array_equal(t.numpy(), expected)
+        assert [plan.nbytes for plan in plans] in ([24], [])  # a number is no move

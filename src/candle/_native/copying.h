@@ -17,6 +17,14 @@ bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* sha
 /// Whether a tensor may be written through; false with a ValueError set.
 bool writable(const Tensor* dst) noexcept;
 
+/// What it takes to write a source, broadcast and cast, into a tensor that may be written. False
+/// with a ValueError set where the shapes do not fit.
+bool decide_write(const Tensor* dst, const Source& source, Demand* demand,
+                  Decision* decision) noexcept;
+
+/// Does it. The decision has been recorded, and no signs are to be turned.
+bool write_source(Tensor* dst, const Source& source) noexcept;
+
 /// Copies `src`, broadcast and cast, into `dst`. False with an error set: ValueError for memory
 /// that may not be written.
 bool copy_into(Tensor* dst, const Tensor* src) noexcept;

@@ -237,10 +237,16 @@ bool assign(Tensor* dst, PyObject* value) noexcept {
   if (!scalar_of(value, &scalar, &is_number)) return false;
   if (is_number) return fill_with(dst, scalar, value);
   if (const Tensor* src = as_tensor(value)) return copy_into(dst, src);
+  if (!writable(dst)) return false;
   Request request;
-  if (PyList_Check(value) || PyTuple_Check(value)) request.dtype = dst->dtype;
-  Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
-  return source && copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
+  if (PyList_Check(value) || PyTuple_Check(value)) {
+    request.dtype = dst->dtype;
+  } else {
+    request.into = dst;
+  }
+  const Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
+  if (!source || source.get() == dst->object()) return static_cast<bool>(source);
+  return copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
 }
 
 }  // namespace candle

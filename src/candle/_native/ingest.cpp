@@ -108,9 +108,13 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
 bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {
   const Request& request = ingest.request;
   Admission& a = *admission;
-  a.demand.cast_to = request.dtype;
-  a.demand.c_order = request.c_order;
-  a.decision = decide(source, a.demand, request.copy);
+  if (request.into != nullptr) {
+    if (!decide_write(request.into, source, &a.demand, &a.decision)) return false;
+  } else {
+    a.demand.cast_to = request.dtype;
+    a.demand.c_order = request.c_order;
+    a.decision = decide(source, a.demand, request.copy);
+  }
   a.source = source;
   if (a.decision.action == Action::share) return true;
   // A listener runs Python, and the GIL is released in long copies: a producer may change its own
@@ -128,6 +132,9 @@ bool admit(const Ingest& ingest, const Source& source, Admission* admission) noe
 PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& owner) noexcept {
   if (admission.decision.action == Action::share)
     return share(ingest.type, admission.source, std::move(owner));
+  Tensor* into = ingest.request.into;
+  if (into != nullptr && (admission.source.reasons & sign_reasons) == 0)
+    return write_source(into, admission.source) ? Py_NewRef(into->object()) : nullptr;
   return copy_of(ingest.type, admission.source, admission.demand);
 }
 

@@ -66,15 +66,18 @@ PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nar
 /// `_core.listen(callable)`: who is told of every copy; None: nobody.
 PyObject* listen(PyObject* module, PyObject* listener);
 
+struct Tensor;
+
 /// What a caller asked for in an ingest or export.
 struct Request {
   CopyMode copy = CopyMode::if_needed;
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
+  Tensor* into = nullptr;      // where the elements are to be copied; it may be written
   PyObject* stream = nullptr;  // borrowed; of a raw capsule
 
   bool is_plain() const {
-    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order;
+    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && into == nullptr;
   }
 };
 
