@@ -88,8 +88,10 @@ def empty(
     -------
     Tensor
     """
-    if align < 1 or align & (align - 1):
-        raise ValueError(f"align is a power of 2, in bytes; {align} is not")
+    if not 0 < align < 1 << 63 or align & (align - 1):
+        raise ValueError(
+            f"align is a power of 2 below 2**63, in bytes; {_core.in_words(align)} is not"
+        )
     return allocate(shape_of(shape, extents), dtype_or(dtype, float32), device, align)
 
 
@@ -248,7 +250,7 @@ def linspace(
         For a dtype of whole numbers.
     """
     if num < 0:
-        raise ValueError(f"linspace makes num={num} numbers; that is negative")
+        raise ValueError(f"linspace makes num={_core.in_words(num)} numbers; that is negative")
     is_complex = any(isinstance(end, complex) for end in (start, stop))
     chosen = dtype_or(dtype, complex64 if is_complex else float32)
     if chosen.kind not in ("real", "complex"):

@@ -205,7 +205,12 @@ def _is_number(digits: str) -> bool:
 
 
 def _is_torch_like(x: object) -> bool:
-    """Whether `x` looks like a torch.device, whose str() is the text of it."""
+    """Whether `x` looks like a torch.device, whose str() is the text of it.
+
+    A Device of candle's looks so too where candle was imported once before.
+    """
+    if (type(x).__module__, type(x).__name__) == (__name__, "Device"):
+        return True
     return type(x).__name__ == "device" and isinstance(getattr(x, "type", None), str)
 
 

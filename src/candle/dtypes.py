@@ -168,6 +168,8 @@ def _foreign_name(x: object) -> str | None:
         name = getattr(x, "name", None)
         return name if isinstance(name, str) else None
     kind = type(x)
+    if kind.__name__ == "DType" and kind.__module__ == __name__:  # candle's, imported once before
+        return str(x)
     if kind.__name__ in ("dtype", "Dtype"):  # torch.dtype and its like print as "torch.float32"
         module, _, name = str(x).rpartition(".")
         return name if module == kind.__module__ else None

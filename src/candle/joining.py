@@ -107,5 +107,7 @@ def _alike(tensors: Iterable[object], function: str) -> list[Tensor]:
 
 def _axis(dim: int, ndim: int) -> int:
     if not -ndim <= dim < ndim:
-        raise ValueError(f"there is no axis {dim}; axes go from {-ndim} to {ndim - 1}")
+        raise ValueError(
+            f"there is no axis {_core.in_words(dim)}; axes go from {-ndim} to {ndim - 1}"
+        )
     return dim % ndim

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ._native import _core
-from .plan import make_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,15 +15,7 @@ __all__ = ["listening"]
 _listeners: list[Callable[[Plan], object]] = []
 
 
-def _tell(
-    route: str,
-    action: str,
-    nbytes: int,
-    reasons: list[tuple[str, str]],
-    producer: str,
-    consumer: str,
-) -> None:
-    plan = make_plan(route, action, nbytes, reasons, producer, consumer)
+def _tell(plan: Plan) -> None:
     for listener in tuple(_listeners):
         listener(plan)
 

@@ -6,9 +6,9 @@ from ._native import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final
+    from typing import Final, NoReturn
 
-__all__ = ["CopyError", "Plan", "ReadOnlyCopyWarning", "Reason", "refusal"]
+__all__ = ["CopyError", "Plan", "ReadOnlyCopyWarning", "Reason", "refuse"]
 
 # What to do about each reason. The facts are measured where the decision is made, in the native
 # core.
@@ -26,6 +26,7 @@ REMEDIES: Final = {
     "conj_bit": "leave copy=False out, or call .resolve_conj() first",
     "neg_bit": "leave copy=False out, or call .resolve_neg() first",
     "packed": 'leave copy=False out, or take t.view("uint8") for the bytes',
+    "no_export": "leave copy=False out, or convert it there to a dtype that its framework exports",
     "device": "leave copy=False out: cupy or torch copies it across",
     "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
@@ -33,18 +34,24 @@ REMEDIES: Final = {
     "foreign_device": "copy it with its own framework first",
     "requires_grad": "call .detach() on it first",
     "no_cast": "take the real part first, with the framework it comes from",
+    "pairs": 'take pairs apart first: t.view("float4_e2m1fn"); make them last: '
+    't.to("float4_e2m1fn").view("float4_e2m1fn_x2")',
+    "no_dtype": 'convert it first, with its own framework: x.astype("int8"), x.cast("float32") or '
+    "the like",
     "masked": "fill the mask first: x.filled(value)",
-    "sparse": "make it dense first: x.to_dense()",
-    "no_memory": "give it memory first; a meta or fake tensor has a shape and no elements",
+    "nulls": "fill the nulls first: x.fill_null(value); or drop them: x.drop_null()",
+    "sparse": "make it dense first: x.to_dense(), or x.todense() where it has that",
+    "no_memory": "give it memory first; a meta, fake or emptied tensor has a shape and no elements",
+    "traced": "hand it over outside of the function that is transformed or traced",
     "quantised": "take x.dequantize() or x.int_repr() first",
     "nested": "pad it first: torch.nested.to_padded_tensor(x, 0.0)",
     "wrapper": "unwrap it first, with the library that made it",
     "python_objects": "make it of numbers first; object arrays often come of ragged lists",
     "structured": 'take one field at a time: x["name"]',
     "datetime": 'take its integers first: x.view("int64")',
-    "long_double": 'convert it first: x.astype("float64")',
+    "long_double": 'convert it first: x.astype("float64"), or x.astype("complex128") if complex',
     "text": "encode the text as numbers first",
-    "bits": "view it as an integer dtype first: x.view(torch.uint8)",
+    "bits": 'view it as an integer dtype first: x.view("uint8") in numpy, x.view(torch.uint8)',
 }
 
 
@@ -153,10 +160,7 @@ class CopyError(BufferError, ValueError):
         return type(self), (str(self), self.plan)
 
 
-# Reasons that no copy puts right; everything else is curable.
-FATAL: Final = frozenset(REMEDIES) - frozenset(
-    list(REMEDIES)[: list(REMEDIES).index("dtype_unknown")]
-)
+FATAL: Final = frozenset(REMEDIES) - frozenset(_core.curable_reasons)  # no copy puts them right
 
 
 def make_plan(
@@ -171,22 +175,22 @@ def make_plan(
     return Plan(route, action, nbytes, tuple(Reason(*r) for r in reasons), producer, consumer)
 
 
-def refusal(
-    route: str,
-    action: str,
-    nbytes: int,
-    reasons: list[tuple[str, str]],
-    producer: str,
-    consumer: str,
-) -> BufferError:
+def refusal(plan: Plan) -> BufferError:
     """Build the exception of a refused move: a CopyError where a copy would have helped."""
-    plan = make_plan(route, action, nbytes, reasons, producer, consumer)
     fatal = [r for r in plan.reasons if r.code in FATAL]
     told = fatal or [r for r in plan.reasons if r.code != "requested"] or list(plan.reasons)
     why = "; ".join(f"{r.fact} ({r.remedy})" for r in told)
+    refused = f"{plan.producer} cannot go to {plan.consumer}"
+    if plan.producer == "candle" and (plan.consumer == "candle" or plan.consumer.endswith("()")):
+        refused = "the tensor cannot be made so"  # it goes nowhere: to(), reshape(), order=
     if fatal:
-        return BufferError(f"{producer} cannot go to {consumer}: {why}")
-    return CopyError(f"{producer} cannot go to {consumer} without a copy: {why}", plan)
+        return BufferError(f"{refused}: {why}")
+    return CopyError(f"{refused} without a copy: {why}", plan)
 
 
-_core.register(refusal=refusal)
+def refuse(route: str, code: str, fact: str, producer: str, consumer: str = "candle") -> NoReturn:
+    """Refuse a move for a reason that only a framework's own file knows."""
+    raise refusal(make_plan(route, "refuse", 0, [(code, fact)], producer, consumer))
+
+
+_core.register(make_plan=make_plan, refusal=refusal)

@@ -41,7 +41,7 @@ class Flags:
 def _axis(dim: int, ndim: int) -> int:
     axis = index(dim)
     if not -ndim <= axis < ndim:
-        raise IndexError(f"axis {dim} does not exist in a tensor with {ndim} axes")
+        raise IndexError(f"axis {_core.in_words(dim)} does not exist in a tensor with {ndim} axes")
     return axis % ndim
 
 
@@ -63,7 +63,7 @@ def _inferred(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
     for extent in shape:
         known *= 1 if extent == -1 else extent
     if shape.count(-1) > 1 or known <= 0 or size % known:
-        raise ValueError(f"{size} elements do not make the shape {shape}")
+        raise ValueError(f"{size} elements do not make the shape {_core.in_words(shape)}")
     return tuple(size // known if extent == -1 else extent for extent in shape)
 
 
@@ -178,7 +178,8 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         begin = start + extent if start < 0 else start
         if not (begin >= 0 and 0 <= length <= extent - begin):
             raise IndexError(
-                f"{length} items from {start} on reach outside axis {axis} of extent {extent}"
+                f"{_core.in_words(length)} items from {_core.in_words(start)} on reach outside "
+                f"axis {axis} of extent {extent}"
             )
         return self[(*[slice(None)] * axis, slice(begin, begin + length))]
 
@@ -192,7 +193,7 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         mine, stride = self.shape, self.stride
         added = len(wanted) - len(mine)
         if added < 0 or any(m not in (1, w) for m, w in zip(mine, wanted[added:], strict=True)):
-            raise ValueError(f"shape {mine} does not broadcast to {wanted}")
+            raise ValueError(f"shape {mine} does not broadcast to {_core.in_words(wanted)}")
         steps = [0] * added + [
             0 if m == 1 and w != 1 else s
             for m, w, s in zip(mine, wanted[added:], stride, strict=True)
@@ -287,8 +288,14 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         _core.assign(self, source)
         return self
 
-    def fill_(self, value: complex) -> Tensor:
-        """Write one number to every element. ValueError if the tensor is read-only."""
+    def fill_(self, value: object) -> Tensor:
+        """Write one number to every element. ValueError if the tensor is read-only.
+
+        Parameters
+        ----------
+        value
+            A number of Python's or of a framework's, or a tensor or array with no axes.
+        """
         _core.fill(self, value)
         return self
 

@@ -34,7 +34,7 @@ def test_no_interface_for_other_dtypes(framework: Any, dtype: str) -> None:
     """So that numpy goes on to `__array__`, which knows them."""
     np, ml_dtypes = framework("numpy"), framework("ml_dtypes")
     t = candle.zeros((2, 3), dtype=dtype)
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match=rf"no {dtype}; t\.numpy"):
         t.__array_interface__  # noqa: B018
     assert not hasattr(t, "__array_interface__")
     array = np.asarray(t)

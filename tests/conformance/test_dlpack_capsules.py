@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import candle
+from candle.ledger import listening
 from candle.testing import Producer, capsules, info, take
 from candle.testing.producers import SameCapsule
 
@@ -80,9 +81,120 @@ def test_refused_capsule_can_be_given_to_others(copy: bool | None) -> None:
     assert producer.deletes == 1
 
 
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], type[Exception]]] = [
+    ({"dtype": "float64", "copy": False}, {}, candle.CopyError),
+    ({"order": "C", "copy": False}, {"strides": (1, 2), "shape": (2, 2)}, candle.CopyError),
+    ({"copy": False}, {"byte_offset": 2}, candle.CopyError),
+    ({"dtype": "float32"}, {"dtype": (5, 64)}, BufferError),
+    ({"dtype": "float32", "copy": True}, {"dtype": (17, 4, 2)}, BufferError),
+    ({}, {"device": (2, 0)}, BufferError),
+    ({"device": "cuda:0"}, {}, BufferError),
+    ({"stream": 1}, {}, ValueError),
+    ({"dtype": "no such dtype"}, {}, TypeError),
+    ({"copy": "yes"}, {}, TypeError),
+]
+
+
+@pytest.mark.parametrize(("keywords", "arguments", "error"), REFUSED, ids=str)
+@pytest.mark.parametrize("versioned", [False, True])
+def test_capsule_refused_for_any_reason_is_as_it_was(
+    keywords: dict[str, Any], arguments: dict[str, Any], error: type[Exception], versioned: bool
+) -> None:
+    producer = Producer(**{"shape": (4,), **arguments})
+    capsule = producer.capsule(versioned)
+    name = info(capsule).name
+    for _ in range(2):
+        with pytest.raises(error):
+            candle.from_dlpack(capsule, **keywords)
+        assert capsules.capsule_name(capsule) == name
+    assert producer.deletes == 0
+    if producer.device == (1, 0):
+        t = candle.from_dlpack(capsule)
+        assert t.shape == producer.shape
+        del t
+    else:
+        take(capsule).release()
+    assert producer.deletes == 1
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+def test_capsule_whose_copy_a_listener_forbids(versioned: bool) -> None:
+    producer = Producer(shape=(4,))
+    capsule = producer.capsule(versioned)
+
+    def forbid(_plan: candle.Plan) -> None:
+        raise RuntimeError("no copies here")
+
+    with listening(forbid), pytest.raises(RuntimeError, match="no copies"):
+        candle.from_dlpack(capsule, copy=True)
+    assert producer.deletes == 0
+    assert candle.from_dlpack(capsule).tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("versioned", [False, True])
+@pytest.mark.isolated
+def test_capsule_used_by_the_listener(versioned: bool) -> None:
+    producer = Producer(shape=(4,))
+    capsule = producer.capsule(versioned)
+    taken = []
+
+    def use(_plan: candle.Plan) -> None:
+        if not taken:
+            taken.append(candle.from_dlpack(capsule))
+
+    with listening(use), pytest.raises(BufferError, match="consumed before"):
+        candle.from_dlpack(capsule, copy=True)
+    assert taken[0].tolist() == [0.0, 1.0, 2.0, 3.0]
+    taken.clear()
+    assert producer.deletes == 1
+
+
 def test_stream_goes_with_raw_capsules_only() -> None:
     with pytest.raises(ValueError, match="stream"):
         candle.from_dlpack(Producer(shape=(4,)), stream=1)
+
+
+STREAMS: list[tuple[Any, type[Exception] | None]] = [
+    (None, None),
+    (-1, None),
+    (0, ValueError),
+    (1, ValueError),
+    (2, ValueError),
+    (True, ValueError),
+    (-2, ValueError),
+    (2**70, ValueError),
+    (10**5000, ValueError),
+    ("1", TypeError),
+    (1.0, TypeError),
+]
+
+
+@pytest.mark.parametrize(("stream", "error"), STREAMS, ids=range(len(STREAMS)))
+def test_memory_of_the_host_has_no_streams(stream: Any, error: type[Exception] | None) -> None:
+    """Neither in, by a raw capsule, nor out."""
+    producer = Producer(shape=(4,))
+    capsule = producer.capsule()
+    moves = (
+        lambda: candle.from_dlpack(capsule, stream=stream),
+        lambda: candle.zeros(2).__dlpack__(stream=stream),
+    )
+    for move in moves:
+        if error is None:
+            move()
+        else:
+            with pytest.raises(error, match="stream"):
+                move()
+
+
+def test_versions_and_devices_of_any_size() -> None:
+    t = candle.zeros(2)
+    for major in (2**70, 10**5000):
+        assert info(t.__dlpack__(max_version=(major, major))).version == (1, 3)
+        assert info(t.__dlpack__(max_version=(-major, 0))).version is None
+        with pytest.raises(BufferError, match="dl_device"):
+            t.__dlpack__(dl_device=(major, 0))
+    with pytest.raises(TypeError, match="max_version"):
+        t.__dlpack__(max_version=("1", 0))
 
 
 @pytest.mark.parametrize("x", [None, 1, 1.5, "text", b"bytes", [1, 2], object(), Producer, int])

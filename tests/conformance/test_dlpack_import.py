@@ -202,6 +202,16 @@ def test_type_error_of_its_own_is_told() -> None:
     assert isinstance(caught.value.__cause__, TypeError)
 
 
+def test_warning_about_the_second_question_is_not_told() -> None:
+    """pyarrow: its own TypeError comes first, and under -W error a DeprecationWarning after it."""
+
+    def raises(call: int, _keywords: dict[str, Any]) -> Exception:
+        return TypeError("a column of strings") if call == 0 else DeprecationWarning("unversioned")
+
+    with pytest.raises(BufferError, match="a column of strings"):
+        candle.from_dlpack(Producer(shape=(4,), raises=raises))
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
 def test_interrupts_pass(error: type[BaseException]) -> None:
     producer = Producer(shape=(4,), raises=error())

@@ -11,6 +11,7 @@ import layouts
 import pytest
 
 import candle
+from candle.ledger import listening
 from candle.testing import Producer, capsules, exchange_api, info, live
 from candle.testing.abi import IS_COPIED, READ_ONLY, SLOTS
 from candle.testing.capsules import struct_info
@@ -276,3 +277,17 @@ def test_torch_table_takes_candle_structs(framework: Any) -> None:
     assert back.data_ptr() == t.data_ptr()
     del t, x, back
     assert live() == before
+
+
+def test_to_py_object_names_no_producer(api: ExchangeAPI) -> None:
+    """A managed struct comes without its object."""
+    producer = Producer(shape=(4,), device=(2, 0))
+    with pytest.raises(BufferError, match=r"^a managed tensor .*device") as caught:
+        api.to_py_object(producer.export())
+    assert "None" not in str(caught.value)
+    assert producer.deletes == 1
+    copies: list[candle.Plan] = []
+    with listening(copies.append):
+        t: Any = api.to_py_object(Producer(shape=(4,), byte_offset=2).export())
+    assert t.shape == (4,)
+    assert [(plan.action, plan.producer) for plan in copies] == [("copy", "a managed tensor")]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import cast_digests
+import children
+import ml_dtypes
 import numpy as np
 import pytest
 import rounding
@@ -200,6 +205,139 @@ def test_the_foreign_byte_order(source: str) -> None:
         if name != source and (source not in COMPLEX or name in COMPLEX):
             result = candle.asarray(foreign, dtype=name)
             assert rounding.differences(native, array_of(result), name) == []
+
+
+# All codes, against numpy and ml_dtypes: those round once from what float32 holds exactly.
+
+SHORT = [
+    name
+    for name in NAMES
+    if name not in (*INTEGERS, *COMPLEX, "float8_e8m0fnu") and 8 <= rounding.bits_of(name) <= 32
+]
+WITH_NAN = [name for name in SHORT if name not in ("bool", "float32")]
+
+
+@pytest.mark.parametrize("source", [name for name in SHORT if name != "bool"])
+@pytest.mark.parametrize("name", ["float64", "float32", *WITH_NAN])
+def test_all_codes_round_like_ml_dtypes(source: str, name: str) -> None:
+    if source == name:
+        return
+    array = cast_digests.source(source)
+    info = ml_dtypes.finfo(rounding.numpy_dtype(name))
+    with np.errstate(all="ignore"):
+        numbers = array.astype(np.float64)
+        want = array.astype(np.float32).astype(rounding.numpy_dtype(name))
+    got = cast_digests.cast(array, name)
+    code = rounding.codes(want)
+    nan = rounding.is_quiet_nan(got, name)
+    largest = float(info.max)
+    half = 2.0 ** (int(np.frexp(largest)[1]) - info.nmant - 2)
+    is_even = int(np.array(info.max).view(got.dtype)) % 2 == 0
+    magnitude = np.abs(numbers)
+    beyond = magnitude > largest + half if is_even else magnitude >= largest + half
+    beyond |= np.isinf(numbers)
+    inside = ~beyond & ~np.isnan(numbers)
+    np.testing.assert_array_equal(got[inside], code[inside])
+    assert nan[np.isnan(numbers)].all()
+    with np.errstate(all="ignore"):
+        infinite = np.isinf(want.astype(np.float64)).any() or name.endswith(
+            ("e5m2", "e4m3", "e3m4")
+        )
+    if infinite:
+        decoded = got.view(want.dtype).astype(np.float64)[beyond]
+        np.testing.assert_array_equal(decoded, np.copysign(np.inf, numbers[beyond]))
+    else:
+        assert nan[beyond].all()
+
+
+@pytest.mark.parametrize("source", ["float64", *(name for name in SHORT if name != "bool")])
+@pytest.mark.parametrize("name", [name for name in INTEGERS if rounding.bits_of(name) >= 8])
+def test_all_codes_truncate_like_numpy_after_clip(source: str, name: str) -> None:
+    array = cast_digests.source(source)
+    info = np.iinfo(name)
+    with np.errstate(all="ignore"):
+        numbers = array.astype(np.float64)
+        whole = np.trunc(np.where(np.isnan(numbers), 0, numbers))
+        beyond = 2.0 ** (info.bits - (info.min < 0))
+        inside = np.where((whole >= beyond) | (whole < info.min), 0, whole).astype(name)
+    want = np.where(whole >= beyond, info.max, np.where(whole < info.min, info.min, inside))
+    np.testing.assert_array_equal(candle.asarray(array).to(name).numpy(), want.astype(name))
+
+
+@pytest.mark.parametrize("source", ["float64", "int64", "uint64", "int32", "uint32"])
+@pytest.mark.parametrize("name", ["float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_beside_the_middle_of_neighbours(source: str, name: str) -> None:
+    array = cast_digests.source(source)
+    picked = np.random.default_rng(4).permutation(array)[:3000]
+    assert rounding.differences(picked, array_of(tensor_of(picked).to(name)), name) == []
+
+
+# The same bits whatever instructions are used, and however many elements there are.
+
+
+def test_every_level_of_instructions_gives_the_same_bits() -> None:
+    program = Path(cast_digests.__file__)
+    best = json.loads(children.run_child(program, CANDLE_SIMD="").check())
+    plain = json.loads(children.run_child(program, CANDLE_SIMD="baseline").check())
+    assert [pair for pair in best if best[pair] != plain[pair]] == []
+    assert cast_digests.digests() == best
+
+
+COUNTED = ["bool", "uint8", "int16", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("source", [*COUNTED, "int4", "float8_e4m3fn", "complex64", "complex128"])
+def test_few_elements_at_any_address(source: str) -> None:
+    guard = 64
+    array = np.random.default_rng(5).permutation(cast_digests.source(source))[:70]
+    for name in (*COUNTED, "float8_e4m3fn", "float8_e8m0fnu", "complex64", "complex128"):
+        if name == source or (source in COMPLEX and name not in (*COMPLEX, "bool")):
+            continue
+        dtype = rounding.numpy_dtype(name)
+        whole = cast_digests.cast(array, name)
+        for count in range(array.size + 1):
+            shift = count % 17
+            memory = np.zeros(array.nbytes + shift, np.uint8)
+            unaligned = memory[shift : shift + count * array.itemsize].view(array.dtype)
+            unaligned[...] = array[:count]
+            read = rounding.codes(candle.asarray(unaligned, dtype=name).numpy())
+            assert read.tobytes() == whole[:count].tobytes(), (name, count)
+
+            result = np.full(2 * guard + 100 * dtype.itemsize, 0xA5, np.uint8)
+            start = guard + count % 7 * rounding.numpy_dtype(COMPLEX.get(name, name)).itemsize
+            stop = start + count * dtype.itemsize
+            target = candle.asarray(result[start:stop].view(dtype), copy=False)
+            target.copy_(candle.asarray(array[:count]))
+            assert result[start:stop].tobytes() == whole[:count].tobytes(), (name, count)
+            assert (result[:start] == 0xA5).all()
+            assert (result[stop:] == 0xA5).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_become_the_codes_that_runs_become(name: str) -> None:
+    component = COMPLEX.get(name, name)
+    array = np.random.default_rng(6).permutation(cast_digests.source("float64"))[:1000]
+    if component == "float64":
+        return
+    codes = cast_digests.cast(array, component).tolist()
+    assert [bits(value, name) for value in array.tolist()] == codes
+
+
+def test_nan_keeps_its_sign_and_first_bits_where_there_are_infinities() -> None:
+    nan = np.array([0x7FA00001, 0xFF812345], np.uint32).view(np.float32)
+    wanted = {
+        "float64": [0x7FFC000020000000, 0xFFF82468A0000000],
+        "float16": [0x7F00, 0xFE09],
+        "bfloat16": [0x7FE0, 0xFFC1],
+        "float8_e5m2": [0x7F, 0xFE],
+        "float8_e4m3": [0x7E, 0xFC],
+        "float8_e4m3fn": [0x7F, 0xFF],
+        "float8_e5m2fnuz": [0x80, 0x80],
+    }
+    for name, codes in wanted.items():
+        assert cast_digests.cast(nan, name).tolist() == codes, name
+    half = np.array([0x7D01, 0xFE00], np.uint16).view(np.float16)
+    assert cast_digests.cast(half, "float32").tolist() == [0x7FE02000, 0xFFC00000]
 
 
 # Elements one by one go by the same rules.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle.ledger import listening
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -76,21 +77,73 @@ def test_deleted_arrays_are_refused() -> None:
         candle.asarray(x)
 
 
-def test_keys_and_tracers_are_refused() -> None:
-    with pytest.raises((BufferError, TypeError)):
+@pytest.mark.parametrize("take", [candle.asarray, candle.from_dlpack, candle.tensor])
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_integers_of_four_bits_come_in_as_a_copy(dtype: str, take: Any) -> None:
+    values = [[0, 1, 7], [-8, -1, 3]] if dtype == "int4" else [[0, 1, 15], [8, 9, 3]]
+    x = jnp.asarray(values, dtype=dtype)
+    copies: list[candle.Plan] = []
+    with listening(copies.append):
+        t = take(x)
+    assert (str(t.dtype), t.tolist(), t.readonly) == (dtype, values, False)
+    assert [plan.action for plan in copies] == ["copy"]
+    assert "jax" in copies[0].producer
+    assert "no_export" in [reason.code for reason in copies[0].reasons]
+    wider = candle.from_dlpack(x, dtype="int16")
+    assert (str(wider.dtype), wider.tolist()) == ("int16", values)
+    assert candle.asarray([x, x]).tolist() == [values, values]
+    for empty in (x[:0], x[0, 0]):
+        assert take(empty).tolist() == empty.tolist()
+
+
+def test_integers_of_four_bits_are_not_shared() -> None:
+    x = jnp.arange(4, dtype="int4")
+    for take in (candle.asarray, candle.from_dlpack):
+        plan = meeting.refused(take, x, copy=False)
+        assert [reason.code for reason in plan.reasons] == ["no_export"]
+        assert "copy=False" in plan.reasons[0].remedy
+    x.delete()
+    with pytest.raises(BufferError):
+        candle.asarray(x)
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2"])
+def test_integers_of_two_bits_are_refused(dtype: str) -> None:
+    with pytest.raises(BufferError, match=rf"no {dtype} .*astype"):
+        candle.asarray(jnp.zeros(3, dtype=dtype))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["BCOO", "BCSR", "COO", "CSR", "CSC"])
+def test_sparse_arrays_are_refused(kind: str) -> None:
+    sparse = pytest.importorskip("jax.experimental.sparse")
+    x = getattr(sparse, kind).fromdense(jnp.eye(3))
+    for take in (candle.asarray, candle.from_dlpack, candle.Tensor, lambda x: candle.asarray([x])):
+        with pytest.raises(BufferError, match=rf"jax\.{kind}.*sparse.*todense\(\)"):
+            take(x)
+    assert candle.asarray(x.todense()).shape == (3, 3)
+
+
+def test_keys_are_refused() -> None:
+    with pytest.raises(BufferError, match="key_data"):
         candle.asarray(jax.random.key(0))
-    seen: list[BaseException] = []
+
+
+@pytest.mark.parametrize("transform", ["jit", "vmap", "grad"])
+def test_tracers_are_refused(transform: str) -> None:
+    seen: list[str] = []
 
     def traced(x: Any) -> Any:
-        try:
-            candle.asarray(x)
-        except (BufferError, TypeError) as error:
-            seen.append(error.with_traceback(None))
-        return x
+        for take in (candle.asarray, candle.from_dlpack, lambda x: candle.asarray([x])):
+            try:
+                take(x)
+            except BufferError as error:
+                seen.append(str(error))
+        return x.sum()
 
-    jax.jit(traced)(jnp.arange(3.0, dtype="float32"))
-    assert len(seen) == 1
-    seen.clear()
+    getattr(jax, transform)(traced)(jnp.arange(3.0, dtype="float32"))
+    assert len(seen) == 3
+    assert all("outside of the function" in text and len(text) < 300 for text in seen), seen
     gc.collect()
 
 

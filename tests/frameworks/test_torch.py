@@ -165,6 +165,14 @@ def _csr() -> Any:
     return _quiet(torch.eye(3).to_sparse_csr)
 
 
+def _emptied(see: Callable[[Any], Any] = lambda x: x, dtype: Any = torch.float32) -> Any:
+    """As FSDP leaves its parameters between two passes."""
+    x = torch.ones(8, dtype=dtype)
+    view = see(x)
+    x.untyped_storage().resize_(0)
+    return view
+
+
 def _masked() -> Any:
     mask = torch.tensor([True, False, True])
     return _quiet(torch.masked.masked_tensor, torch.ones(3), mask)
@@ -188,7 +196,17 @@ KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "wrapper": (lambda: Wrapper(torch.ones(3)), "unwrap"),
     "own dispatch": (lambda: torch.ones(3).as_subclass(Dispatching), "unwrap"),
     "masked": (_masked, "unwrap|mask"),
-    "zero tensor": (lambda: torch._efficientzerotensor(3), "memory"),
+    "zero tensor": (lambda: torch._efficientzerotensor(3), "zero tensors.*memory"),
+    "emptied": (_emptied, "emptied.*memory"),
+    "emptied integers": (lambda: _emptied(dtype=torch.int64), "emptied.*memory"),
+    "emptied, a view": (lambda: _emptied(lambda x: x[2:]), "emptied.*memory"),
+    "emptied, a transposed view": (lambda: _emptied(lambda x: x[2:6].view(2, 2).T), "emptied"),
+    "emptied, a subclass": (lambda: _emptied().as_subclass(Plain), "emptied.*memory"),
+    "emptied, a frozen Parameter": (
+        lambda: torch.nn.Parameter(_emptied(), requires_grad=False),
+        "emptied.*memory",
+    ),
+    "functional": (lambda: torch._to_functional_tensor(torch.ones(3)), "outside"),
 }
 
 
@@ -239,7 +257,14 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
 def test_inside_function_transforms(name: str) -> None:
     seen = _inside(TRANSFORMS[name])
     assert len(seen) == 1
-    assert seen[0].startswith("BufferError: ")
+    assert seen[0].startswith("BufferError: torch.Tensor cannot go to candle")
+    assert "outside of the function" in seen[0]
+    assert len(seen[0]) < 300
+
+
+def test_empty_tensors_of_emptied_storages_are_fine() -> None:
+    x = _emptied(lambda x: x[:0])
+    assert candle.asarray(x).shape == (0,)
 
 
 # --- subclasses whose memory is their own ---
@@ -367,3 +392,41 @@ def test_negative_and_read_only_give_both_reasons() -> None:
     assert codes == {"negative_stride"}
     with pytest.raises(candle.CopyError, match="axis 0"):
         t.torch(copy=False)
+
+
+@pytest.mark.parametrize("guard", ["requires_grad", "is_conj", "is_neg", "dtype", "byte_dtypes"])
+def test_without_a_guard_the_table_is_not_believed(in_child: Any, guard: str) -> None:
+    """Another torch may lack what has to be asked: then its own `__dlpack__` decides."""
+    in_child(
+        f"""
+        import torch
+        import candle
+        from candle import frameworks
+        from candle._native import _core
+        from candle.frameworks import torch as known
+        from candle.ledger import listening
+
+        def lacks(cls):
+            record = known.record(torch.Tensor, torch.Tensor) if cls is torch.Tensor else None
+            if record is not None:
+                assert getattr(record, {guard!r}) is not None
+                setattr(record, {guard!r}, None)
+            return record or frameworks.recognise(cls)
+
+        _core.register(recognise=lacks)
+        copies = []
+        with listening(copies.append):
+            assert candle.asarray(torch.ones(2), copy=True).tolist() == [1, 1]
+        assert copies[0].route == "dlpack_versioned", copies
+        x = torch.ones(3)
+        assert candle.asarray(x, copy=False).data_ptr() == x.data_ptr()
+        conjugate = torch.ones(2, dtype=torch.complex64).conj()
+        for odd in (torch.ones(2, requires_grad=True), conjugate):
+            try:
+                t = candle.asarray(odd)
+            except BufferError:
+                continue
+            assert {guard!r} not in ("requires_grad", "is_conj")
+            assert t.tolist() == odd.resolve_conj().tolist()
+        """
+    ).check()

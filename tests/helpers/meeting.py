@@ -18,7 +18,7 @@ import candle
 from candle.testing import info
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 SHAPE = (6, 8)
 SIZE = 48
@@ -171,6 +171,34 @@ def make(framework: str, name: str, layout: str) -> Any:
         return importlib.import_module("tvm_ffi").from_dlpack(make(owner, name, layout))
     base = {"candle": _candle_base, "numpy": _numpy_base, "torch": _torch_base}[framework](name)
     return LAYOUTS[layout](base)
+
+
+class Case(NamedTuple):
+    """A framework's tensor of one dtype in one layout, and what it is."""
+
+    producer: str
+    dtype: str
+    layout: str
+    x: Any
+
+    @property
+    def readonly(self) -> bool:
+        """Whether it comes in read-only."""
+        return self.producer == "jax" or (self.producer, self.layout) == ("numpy", "broadcast")
+
+    def assert_came(self, t: candle.Tensor, way: str = "") -> Seen:
+        """Assert that a Tensor of it has its dtype, shape and elements; returns what it is."""
+        came, said = see(t), f"{self.producer} {way}, {self.dtype}, {self.layout}"
+        assert str(t.dtype) == self.dtype, said
+        assert (came.shape, came.content) == expected(self.dtype, self.layout), said
+        return came
+
+
+def cases(producer: str, dtype: str, layouts: Sequence[str] = ()) -> Iterator[Case]:
+    """A framework's tensors of a dtype in every layout, or those named; none where it lacks it."""
+    if dtype in known(producer):
+        for layout in layouts or layouts_of(producer):
+            yield Case(producer, dtype, layout, make(producer, dtype, layout))
 
 
 def refused(call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> candle.Plan:

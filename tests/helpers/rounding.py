@@ -194,6 +194,24 @@ def rounded(value: float, name: str) -> int | None:
     return _to_ieee(value, name) if name in IEEE else _to_small_float(value, name)
 
 
+def rounded_int(value: int, name: str) -> int | None:
+    """The code of an int of any size, through no other type; infinity for what is too large."""
+    exponent_bits, mantissa_bits = {**IEEE, "float16": (5, 10), "bfloat16": (8, 7)}.get(
+        name, (5, 2)
+    )
+    if name not in (*IEEE, "float16", "bfloat16", "float8_e5m2"):
+        raise ValueError(name)
+    sign = (value < 0) << (exponent_bits + mantissa_bits)
+    infinity = ((1 << exponent_bits) - 1) << mantissa_bits
+    size = abs(value)
+    exponent = size.bit_length() - 1
+    if exponent >= 1 << (exponent_bits - 1):
+        return sign | infinity
+    kept = round(Fraction(size, 1 << exponent) * (1 << mantissa_bits)) - (1 << mantissa_bits)
+    bias = (1 << (exponent_bits - 1)) - 1
+    return sign | min(((exponent + bias) << mantissa_bits) + kept, infinity)
+
+
 def numbers(array: Array) -> list[Any]:
     """The elements as Python numbers, exactly; two in a row for each complex one."""
     dtype = array.dtype

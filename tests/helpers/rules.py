@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 HOST = {1, 3, 11}
 MAX_NDIM = 64
 INT64_MAX = 2**63 - 1
+UINT64_MAX = 2**64 - 1
 COMPLEX = 5
 DTYPES = frozenset(
     {
@@ -78,9 +79,9 @@ def verdict(producer: Producer, versioned: bool) -> str:
         return "refuse"
     top = producer.address + producer.byte_offset + (high * item_bits) // 8
     bottom = producer.address + producer.byte_offset + (low * item_bits) // 8
-    if producer.address + producer.byte_offset >= 2**64:
+    if producer.byte_offset > INT64_MAX or bottom < 0 or top > UINT64_MAX:
         return "refuse"
-    if packed or bottom < 0 or top > INT64_MAX or size * item_bits > INT64_MAX:
+    if packed or top > INT64_MAX or size * item_bits > INT64_MAX:
         return "either"
     alignment = item_bits // (16 if code == COMPLEX else 8)
     return "refuse" if producer.byte_offset % alignment else "share"

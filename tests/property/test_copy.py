@@ -631,10 +631,7 @@ def test_peak_memory_of_fresh_copies(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_peak_memory_of_copies_into_a_tensor(name: str, request: pytest.FixtureRequest) -> None:
-    if "swap" in name:
-        reason = "copy_ makes a tensor of an array in the foreign byte order before it copies"
-        request.applymarker(pytest.mark.xfail(reason=reason))
+def test_peak_memory_of_copies_into_a_tensor(name: str) -> None:
     hidden, extra = map(int, children.in_child(PEAK, *MOVES[name], "into").check().split())
     assert hidden < MB, "a peak before the copy hides the one of the copy"
     assert extra < MB + SLACK

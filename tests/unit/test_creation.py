@@ -35,7 +35,7 @@ def test_empty():
     assert candle.empty(5, align=64).shape == (5,)
 
 
-@pytest.mark.parametrize("align", [0, -1, 3, 96])
+@pytest.mark.parametrize("align", [0, -1, 3, 96, 2**63, 2**70, 2**63 + 1, 1 << 90])
 def test_empty_takes_powers_of_two(align):
     with pytest.raises(ValueError, match="power of 2"):
         candle.empty(3, align=align)

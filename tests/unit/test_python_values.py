@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+import rounding
 
 import candle
 
@@ -58,8 +59,10 @@ def _lists(data: Any) -> Any:
         ([[], [1]], ValueError, "ragged"),
         (2**63, ValueError, "uint64"),
         ([2**63], ValueError, "uint64"),
-        (2**64, ValueError, "64 bits"),
-        ([-(2**63) - 1], ValueError, "64 bits"),
+        (2**64, ValueError, "64 bits.*float64"),
+        ([-(2**63) - 1], ValueError, "64 bits.*float64"),
+        ([[-(10**5000)]], ValueError, "an int of 16610 bits .*float64"),
+        ([True, 2**64], ValueError, "64 bits"),
         ("text", TypeError, "str"),
         (["text"], TypeError, "str"),
         (None, TypeError, "NoneType"),
@@ -74,6 +77,14 @@ def _lists(data: Any) -> Any:
 def test_refused(data: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         candle.Tensor(data)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: x, lambda x: [[-x]], lambda x: (1, x)], ids=["alone", "nested", "beside"]
+)
+def test_refused_ints_of_any_size(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"an int of 16610 bits .*float64"):
+        candle.Tensor(make(10**5000))
 
 
 def test_a_list_that_contains_itself() -> None:
@@ -196,3 +207,103 @@ def test_a_protocol_that_is_none_is_not_there() -> None:
             return index
 
     assert candle.Tensor(Half()).tolist() == [0, 1]
+
+
+EXACT = [2**64, -(2**64), 2**64 + 1, 2**64 + 2**40, 2**64 + 2**40 + 1, -(2**63) - 1, 2**70 - 1]
+EXACT += [
+    sign * (2**k + d) for sign in (1, -1) for k in (64, 100, 127) for d in (-1, 1, 2 ** (k // 2))
+]
+EXACT += [2**64 + half + d for half in (2**40, 2**56, 2**12, 2**11) for d in (-1, 0, 1)]
+EXACT += [2**1023, 2**1024 - 2**970, 2**1024 - 2**970 - 1, 10**400, -(10**400), 10**5000]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16", "float8_e5m2"])
+def test_ints_of_any_size_are_rounded_once(dtype: str) -> None:
+    for value in EXACT:
+        wanted = rounding.rounded_int(value, dtype)
+        for t in (
+            candle.Tensor(value, dtype=dtype),
+            candle.Tensor([value], dtype=dtype)[0],
+            candle.zeros(1, dtype=dtype).fill_(value)[0],
+            candle.full(1, value, dtype=dtype)[0],
+        ):
+            assert t.view(f"uint{t.itemsize * 8}").item() == wanted, (value, t)
+
+
+def test_ints_of_any_size_in_other_dtypes() -> None:
+    class Own(int):
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError("not asked")
+
+        __lt__ = __gt__ = __eq__  # type: ignore[assignment]
+        __hash__ = int.__hash__
+
+    assert candle.Tensor([2**64], dtype="complex64").item() == 2.0**64
+    assert candle.Tensor([2**64 + 1], dtype="complex128").item() == 2.0**64
+    assert candle.Tensor([2**64, 0], dtype="bool").tolist() == [True, False]
+    assert candle.Tensor([2**64, 1.5]).tolist() == [2.0**64, 1.5]
+    assert candle.Tensor([2**64, 1j]).tolist() == [2.0**64, 1j]
+    assert candle.Tensor(Own(2**64), dtype="float32").item() == 2.0**64
+    t = candle.zeros(2)
+    t[0] = 2**64
+    t[1:] = [-(2**65)]
+    assert t.tolist() == [2.0**64, -(2.0**65)]
+    assert candle.asarray([2**64, candle.Tensor(1.0)], dtype="float32").tolist() == [2.0**64, 1]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "uint8", "int4"])
+@pytest.mark.parametrize("value", [2**64, -(2**64), 10**5000], ids=["2**64", "-2**64", "10**5000"])
+def test_ints_that_no_integer_dtype_holds(dtype: str, value: int) -> None:
+    t = candle.zeros(2, dtype=dtype)
+    for move in (
+        lambda: candle.Tensor(value, dtype=dtype),
+        lambda: candle.Tensor([value], dtype=dtype),
+        lambda: t.fill_(value),
+        lambda: t.__setitem__(0, value),
+        lambda: candle.full(2, value, dtype=dtype),
+    ):
+        with pytest.raises(ValueError, match=f"does not fit {dtype}"):
+            move()
+
+
+HUGE = 10**5000  # more digits than Python prints
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "zeros(HUGE)",
+        "zeros((2, HUGE))",
+        "zeros(2)[HUGE]",
+        "zeros((2, 2))[0, HUGE]",
+        "zeros(2).view(HUGE)",
+        "zeros(2).reshape(HUGE)",
+        "zeros(2).reshape(-1, HUGE)",
+        "zeros(2).narrow(0, HUGE, 1)",
+        "zeros(2).narrow(0, 0, HUGE)",
+        "zeros(2).permute(HUGE)",
+        "zeros(2).transpose(0, HUGE)",
+        "zeros(2).squeeze(HUGE)",
+        "zeros(2).unsqueeze(HUGE)",
+        "zeros(2).broadcast_to((HUGE,))",
+        "arange(HUGE)",
+        "linspace(0, 1, HUGE)",
+        "linspace(0, 1, -HUGE)",
+        "stack([zeros(2)], HUGE)",
+        "cat([zeros(2)], HUGE)",
+        "empty(2, align=HUGE)",
+        "zeros(2).__dlpack__(stream=HUGE)",
+        "zeros(2).__dlpack__(dl_device=(HUGE, 0))",
+    ],
+)
+def test_no_int_is_too_long_for_its_message(call: str) -> None:
+    with pytest.raises((ValueError, IndexError, BufferError)) as caught:
+        eval(call, {**vars(candle), "HUGE": HUGE})
+    assert "4300" not in str(caught.value)
+    assert len(str(caught.value)) < 250
+
+
+def test_a_complex_number_that_is_refused_names_the_remedy() -> None:
+    for data in (1j, [1j], [[1, 1j]]):
+        with pytest.raises(BufferError, match=r"1j does not become float32; .*z\.real"):
+            candle.Tensor(data, dtype="float32")

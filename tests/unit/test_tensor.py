@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from typing import Any
 
+import numpy as np
 import pytest
 
 import candle
 from candle import ledger
+from candle._native import _core
 
 
 def grid() -> candle.Tensor:
@@ -353,3 +356,125 @@ def test_views_too_large_for_memory() -> None:
 def test_arguments_of_the_wrong_type(call: str) -> None:
     with pytest.raises(TypeError):
         eval(call, {"t": grid()})
+
+
+FILLING = {
+    "int": lambda: 3,
+    "float": lambda: 3.0,
+    "bool": lambda: True,
+    "tensor": lambda: candle.Tensor(3),
+    "numpy float": lambda: pytest.importorskip("numpy").float32(3),
+    "numpy int": lambda: pytest.importorskip("numpy").int16(3),
+    "numpy array": lambda: pytest.importorskip("numpy").array(3),
+    "torch": lambda: pytest.importorskip("torch").tensor(3),
+    "jax": lambda: pytest.importorskip("jax").numpy.float32(3),
+}
+
+
+@pytest.mark.parametrize("kind", FILLING)
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int4", "complex64", "bfloat16"])
+def test_fill_takes_numbers_of_anybody(kind: str, dtype: str) -> None:
+    t = candle.zeros((2, 4), dtype=dtype)
+    assert t.fill_(FILLING[kind]()) is t
+    assert t.tolist() == [[1 if kind == "bool" else 3] * 4] * 2
+
+
+@pytest.mark.parametrize(
+    "value", ["3", b"3", None, [3], (3,), object(), candle.Tensor([3])], ids=repr
+)
+def test_fill_takes_one_number(value: Any) -> None:
+    with pytest.raises(TypeError):
+        candle.zeros(2).fill_(value)
+
+
+def test_fill_refuses_what_loses_meaning() -> None:
+    with pytest.raises(BufferError, match="complex"):
+        candle.zeros(2).fill_(candle.Tensor(1j))
+
+
+NO_FORMAT = [
+    "int4",
+    "uint4",
+    "float4_e2m1fn",
+    "float6_e2m3fn",
+    "bfloat16",
+    "float8_e5m2",
+    "complex32",
+]
+
+
+@pytest.mark.parametrize("dtype", [*NO_FORMAT, "float4_e2m1fn_x2"])
+@pytest.mark.parametrize("shape", [(), (3,), (4,), (4, 3), (4, 4)], ids=str)
+def test_remedies_of_memoryview_work(dtype: str, shape: tuple[int, ...]) -> None:
+    def named(t: candle.Tensor) -> list[str]:
+        with pytest.raises(BufferError, match=f"no format for {dtype}") as caught:
+            t.memoryview()
+        return re.findall(r"t\.[^ ,]*", str(caught.value))
+
+    tensors = [candle.empty(shape, dtype=dtype)]
+    if len(shape) == 2:
+        tensors += [tensors[0].T, tensors[0][::2]]
+    for t in tensors:
+        remedies = named(t)
+        assert remedies
+        for remedy in remedies:
+            view = eval(remedy, {"t": t})
+            assert view.shape[:-1] == t.shape[:-1]
+
+
+def test_a_tensor_does_not_go_to_itself() -> None:
+    """What a Tensor's own methods refuse is told as what they would have made."""
+    t = candle.zeros((2, 3)).T
+    refused: list[Any] = [
+        lambda: candle.from_dlpack(t, order="C", copy=False),
+        lambda: t.reshape(6, copy=False),
+        lambda: t.to("float64", copy=False),
+        lambda: candle.Tensor([1j]).to("float32"),
+        lambda: candle.zeros(2, dtype="uint8").view("float4_e2m1fn_x2").to("float32"),
+    ]
+    for move in refused:
+        with pytest.raises(BufferError, match="cannot be made so") as caught:
+            move()
+        assert "go to" not in str(caught.value)
+
+
+def test_pairs_name_their_remedy() -> None:
+    pairs = candle.zeros(2, dtype="uint8").view("float4_e2m1fn_x2")
+    with pytest.raises(BufferError, match=r't\.view\("float4_e2m1fn"\)'):
+        pairs.to("float32")
+    assert pairs.view("float4_e2m1fn").to("float32").tolist() == [0, 0, 0, 0]
+    with pytest.raises(BufferError, match=r't\.to\("float4_e2m1fn"\)\.view\("float4_e2m1fn_x2"\)'):
+        candle.zeros(4).to("float4_e2m1fn_x2")
+    assert candle.zeros(4).to("float4_e2m1fn").view("float4_e2m1fn_x2").shape == (2,)
+
+
+def test_view_functions_say_what_does_not_fit() -> None:
+    t = candle.zeros((2, 3))
+    with pytest.raises(ValueError, match="2 extents and 1 strides"):
+        _core.restride(t, (2, 3), (3,))
+    with pytest.raises(ValueError, match="reaches outside"):
+        _core.restride(t, (2, 3), (3, 2))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        np.arange(6, dtype=">i2").reshape(2, 3),
+        np.arange(12, dtype="f8").reshape(2, 6)[:, ::-2],
+        np.arange(3, dtype="u1"),
+        np.float32(3),
+        memoryview(b"abc"),
+    ],
+    ids=["swapped", "reversed", "broadcast", "scalar", "buffer"],
+)
+def test_anybodys_elements_are_written_once(source: Any) -> None:
+    """Straight from the producer's memory: one copy is recorded, and none is made in between."""
+    t = candle.empty((2, 3), dtype="float32")
+    expected = np.broadcast_to(np.asarray(source), (2, 3)).astype("f4")
+    for write in (lambda: t.copy_(source), lambda: t.__setitem__(..., source)):
+        t.fill_(-1)
+        plans: list[candle.Plan] = []
+        with ledger.listening(plans.append):
+            write()
+        np.testing.assert_array_equal(t.numpy(), expected)
+        assert [plan.nbytes for plan in plans] in ([24], [])  # a number is no move

@@ -56,11 +56,6 @@ PyObject* is_fortran_contiguous(PyObject* self, PyObject*) {
   return PyBool_FromLong(is_f_contiguous(t->ndim(), t->shape(), t->strides()));
 }
 
-template <auto function>
-PyCFunction method() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
 }  // namespace
 
 PyGetSetDef tensor_getset[] = {
@@ -107,7 +102,7 @@ PyMethodDef tensor_methods[] = {
     {"item", item, METH_NOARGS,
      "item($self, /)\n--\n\nThe value of a tensor of one element, as a Python number. ValueError "
      "for other sizes."},
-    {"__dlpack__", method<dlpack>(), METH_FASTCALL | METH_KEYWORDS,
+    {"__dlpack__", function_of<dlpack>(), METH_FASTCALL | METH_KEYWORDS,
      "__dlpack__($self, /, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
      "A DLPack capsule over the memory (Python Array API standard, 2024.12).\n\n"
      "Versioned if the consumer takes major version 1 or later, else legacy. Shares, except where "
@@ -117,13 +112,13 @@ PyMethodDef tensor_methods[] = {
      "``copy=False`` a BufferError."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's device type and number, a tuple of two ints."},
-    {"numpy", method<to_numpy>(), METH_FASTCALL | METH_KEYWORDS,
+    {"numpy", function_of<to_numpy>(), METH_FASTCALL | METH_KEYWORDS,
      "numpy($self, /, *, copy=None)\n--\n\n"
      "An ndarray over the same memory; bfloat16 and the 8-bit floats as ml_dtypes' dtypes.\n\n"
      "Read-only where the tensor is. ``copy=True`` gives a fresh, writable array; ``copy=False`` "
      "raises CopyError\n"
      "where the memory cannot be shared (packed sub-byte elements)."},
-    {"torch", method<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
+    {"torch", function_of<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
      "torch($self, /, *, copy=None)\n--\n\n"
      "A torch.Tensor over the same memory, through torch's own C exchange table.\n\n"
      "torch has no read-only and no negative strides: such tensors are copied with ``copy=None``. "
@@ -131,9 +126,9 @@ PyMethodDef tensor_methods[] = {
      "``copy=False`` read-only memory is shared, on the caller's word that nothing is written, and "
      "negative strides\n"
      "raise CopyError."},
-    {"to_torch", method<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
+    {"to_torch", function_of<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
      "to_torch($self, /, *, copy=None)\n--\n\nHuggingFace candle's name for torch()."},
-    {"__array__", method<array>(), METH_FASTCALL | METH_KEYWORDS,
+    {"__array__", function_of<array>(), METH_FASTCALL | METH_KEYWORDS,
      "__array__($self, dtype=None, /, *, copy=None)\n--\n\nWhat numpy asks where it has no other "
      "way in: numpy()."},
     {"record_stream", record_stream, METH_O,

@@ -71,7 +71,8 @@ struct ToReal {
   }
 };
 
-/// Calls `round(negative, significand, exponent)` with the exact value, or gives `nan(negative)`.
+/// Calls `round(negative, significand, exponent)` with the exact value, or gives `nan(negative,
+/// payload)`.
 template <class C, class Round, class Nan>
 uint32_t round_exact(C value, Round round, Nan nan) noexcept {
   if constexpr (std::is_floating_point_v<C>) {
@@ -83,7 +84,9 @@ uint32_t round_exact(C value, Round round, Nan nan) noexcept {
     const bool negative = pattern >> (8 * sizeof(C) - 1) != 0;
     const auto field = static_cast<int>(pattern >> mantissa_bits) & exponent_ones;
     const Pattern mantissa = pattern & ((Pattern{1} << mantissa_bits) - 1);
-    if (field == exponent_ones && mantissa != 0) return nan(negative);
+    if (field == exponent_ones && mantissa != 0) {
+      return nan(negative, uint64_t{mantissa} << (64 - mantissa_bits));
+    }
     // Infinity goes on as 2**(bias + 1), which overflows every format.
     const Pattern implicit = field == 0 ? 0 : Pattern{1} << mantissa_bits;
     const int exponent = std::max(field, 1) - bias - mantissa_bits;
@@ -101,7 +104,7 @@ struct ToHalf {
   static uint16_t make(C value, const SmallFloat*) noexcept {
     return static_cast<uint16_t>(round_exact(
         value, [](bool negative, uint64_t s, int e) { return format.round(negative, s, e); },
-        [](bool negative) { return format.nan(negative); }));
+        [](bool negative, uint64_t payload) { return format.nan(negative, payload); }));
   }
 };
 
@@ -111,15 +114,15 @@ struct ToSmallFloat {
     const FloatFormat& format = small->format;
     return static_cast<uint8_t>(round_exact(
         value, [&](bool negative, uint64_t s, int e) { return format.round(negative, s, e); },
-        [&](bool negative) { return format.nan(negative); }));
+        [&](bool negative, uint64_t payload) { return format.nan(negative, payload); }));
   }
 };
 
 struct ToPowerOfTwo {
   template <class C>
   static uint8_t make(C value, const SmallFloat*) noexcept {
-    return static_cast<uint8_t>(
-        round_exact(value, PowerOfTwoFormat::round, [](bool) { return PowerOfTwoFormat::nan; }));
+    return static_cast<uint8_t>(round_exact(value, PowerOfTwoFormat::round,
+                                            [](bool, uint64_t) { return PowerOfTwoFormat::nan; }));
   }
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "cast_kernels.h"
+#include "direct_cast.h"
 
 namespace candle {
 
@@ -23,11 +24,25 @@ class Caster {
   void run(const std::byte* from, std::byte* to, int64_t count) const noexcept;
 
  private:
-  void run_chunk(const std::byte* from, std::byte* to, int64_t count) const noexcept;
+  /// A direct cast, and what it reads and writes.
+  struct Step {
+    DirectCast cast;
+    int from_bytes;
+    int to_bytes;
+
+    void run(const std::byte* from, std::byte* to, int64_t count) const noexcept;
+  };
+
+  bool add_step(DLDataType from, DLDataType to) noexcept;
+  bool plan_steps(DLDataType from, DLDataType to) noexcept;
+  void run_steps(const std::byte* from, std::byte* to, int64_t count) const noexcept;
+  void run_general(const std::byte* from, std::byte* to, int64_t count) const noexcept;
 
   DLDataType from_;
   DLDataType to_;
   bool swaps_;
+  int step_count_ = 0;  // 0: there is no direct cast
+  Step steps_[2];
   Decoder decoder_;
   Encoder encoder_;
 };

@@ -52,41 +52,54 @@ bool writable(const Tensor* dst) noexcept {
   return true;
 }
 
-bool copy_into(Tensor* dst, Tensor* src) noexcept {
-  if (!writable(dst)) return false;
-  int64_t from_strides[max_ndim];
-  if (!broadcast_strides(src->ndim(), src->shape(), src->strides(), dst->ndim(), dst->shape(),
-                         from_strides)) {
-    Ref from = Ref::steal(extents_tuple(src->shape(), src->ndim()));
-    Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
+bool decide_write(const Tensor* dst, const Source& source, Demand* demand,
+                  Decision* decision) noexcept {
+  int64_t unused[max_ndim];
+  if (!broadcast_strides(source.ndim, source.shape, source.strides, dst->ndim(), dst->shape(),
+                         unused)) {
+    const Ref from = Ref::steal(extents_tuple(source.shape, source.ndim));
+    const Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
     if (from && to) {
       PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(),
                    to.get());
     }
     return false;
   }
-  Demand demand;
-  demand.cast_to = dst->dtype;
-  demand.host_only = false;
+  demand->host_only = false;
+  demand->cast_to = dst->dtype;
+  *decision = decide(source, *demand, CopyMode::always);
+  decision->nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
+  return true;
+}
+
+bool write_source(Tensor* dst, const Source& source) noexcept {
+  int64_t from_strides[max_ndim], to_strides[max_ndim];
+  broadcast_strides(source.ndim, source.shape, source.strides, dst->ndim(), dst->shape(),
+                    from_strides);
+  bit_strides(source_of(dst), to_strides);
+  for (int32_t i = 0; i < dst->ndim(); i++) {  // an axis nobody walks may have any stride
+    from_strides[i] = dst->shape()[i] > 1 && dst->size > 0 ? from_strides[i] * source.unit : 0;
+  }
+  const Side to{dst->data, dst->row().dlpack, false, dst->padded, to_strides};
+  const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
+                  from_strides};
+  return run_copy(to, from, dst->ndim(), dst->shape(),
+                  bytes_of(dst->size, dst->dtype, dst->padded));
+}
+
+bool copy_into(Tensor* dst, Tensor* src) noexcept {
+  if (!writable(dst)) return false;
   const Source source = source_of(src);
-  Decision decision = decide(source, demand, CopyMode::always);
-  decision.nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
+  Demand demand;
+  Decision decision;
+  if (!decide_write(dst, source, &demand, &decision)) return false;
   const Move move{decision, source, demand, state.tensor_type};
   if (decision.action == Action::refuse) {
     refuse(move);
     return false;
   }
-  if (!record(move)) return false;
-  if (!host_memory(source.device) || !host_memory(dst->device)) {
-    return static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
-        state.hooks.device_write, dst->object(), src->object(), nullptr)));
-  }
-  int64_t to_strides[max_ndim];
-  bit_strides(source_of(dst), to_strides);
-  for (int32_t i = 0; i < dst->ndim(); i++) from_strides[i] *= src->bits();
-  const Side to{dst->data, dst->row().dlpack, false, dst->padded, to_strides};
-  const Side from{src->data, src->row().dlpack, false, src->padded, from_strides};
-  return run_copy(to, from, dst->ndim(), dst->shape(), decision.nbytes);
+  return record(move) &&
+         (moves_on_devices(source, dst) ? device_write(dst, src) : write_source(dst, source));
 }
 
 namespace {
@@ -146,11 +159,12 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   return owned.release();
 }
 
+bool device_write(Tensor* dst, Tensor* src) noexcept {
+  return static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
+      state.hooks.device_write, dst->object(), src->object(), nullptr)));
+}
+
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
-  if (state.hooks.device_copy == nullptr) {
-    PyErr_SetString(PyExc_BufferError, "candle.cuda is not loaded");
-    return nullptr;
-  }
   DLDevice device = demand.somewhere ? demand.device : tensor->device;
   if (demand.host_only && !demand.somewhere) device = {kDLCPU, 0};
   PyObject* dtype = demand.cast_to == unknown_dtype

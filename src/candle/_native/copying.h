@@ -17,6 +17,14 @@ bool run_copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* sha
 /// Whether a tensor may be written through; false with a ValueError set.
 bool writable(const Tensor* dst) noexcept;
 
+/// What it takes to write a source, broadcast and cast, into a tensor that may be written. False
+/// with a ValueError set where the shapes do not fit.
+bool decide_write(const Tensor* dst, const Source& source, Demand* demand,
+                  Decision* decision) noexcept;
+
+/// Does it. The decision has been recorded, and no signs are to be turned.
+bool write_source(Tensor* dst, const Source& source) noexcept;
+
 /// Copies `src`, broadcast and cast, into `dst`. False with an error set: ValueError for memory
 /// that may not be written.
 bool copy_into(Tensor* dst, Tensor* src) noexcept;
@@ -29,6 +37,14 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
 inline bool moves_on_devices(const Source& source, const Demand& demand) {
   return !host_memory(source.device) || (demand.somewhere && !host_memory(demand.device));
 }
+
+inline bool moves_on_devices(const Source& source, const Tensor* into) {
+  return !host_memory(source.device) || !host_memory(into->device);
+}
+
+/// Has a framework write a tensor, broadcast and cast, into another. The decision has been
+/// recorded.
+bool device_write(Tensor* dst, Tensor* src) noexcept;
 
 /// A copy that a framework makes (candle.cuda), in row-major order. The decision has been recorded.
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept;

@@ -59,7 +59,9 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   };
 
   note(mode == CopyMode::always, Reason::requested);
-  note((demand.dtypes >> result & 1) == 0, Reason::dtype_unknown);
+  const bool from_pairs = dtype_table[source.dtype].kind == Kind::pair;
+  const bool to_pairs = dtype_table[result].kind == Kind::pair;
+  note((demand.dtypes >> result & 1) == 0, to_pairs ? Reason::pairs : Reason::dtype_unknown);
   note((demand.narrows >> result & 1) != 0, Reason::would_narrow);
   const bool on_host = host_memory(source.device);
   const bool to_host = host_memory(demand.device);
@@ -70,7 +72,8 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   note(source.read_only && !demand.read_only, Reason::read_only);
   if (result != source.dtype) {
     note(true, Reason::dtype);
-    note(!can_cast(dtype_table[source.dtype].dlpack, dtype_table[result].dlpack), Reason::no_cast);
+    note(!can_cast(dtype_table[source.dtype].dlpack, dtype_table[result].dlpack),
+         from_pairs || to_pairs ? Reason::pairs : Reason::no_cast);
   }
   if (item.bits < 8) note(source.padded ? !demand.padded : !demand.packed, Reason::packed);
   if (source.size > 0) {
@@ -115,7 +118,7 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("the elements are %s and %s was asked for", name, wanted);
       break;
     case Reason::order:
-      say("the elements do not lie in row-major order without gaps, as %s needs them", consumer);
+      say("the elements do not lie in row-major order without gaps, which was asked for");
       break;
     case Reason::byte_order:
       say("the %s elements lie in the byte order of another machine", name);
@@ -162,6 +165,9 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
                         : "the %s elements are packed, several to a byte, and %s takes one a byte",
           name, consumer);
       break;
+    case Reason::no_export:
+      say("%s elements leave their framework as a copy only", name);
+      break;
     case Reason::dtype_unknown:
       say("%s has no %s", consumer, wanted);
       break;
@@ -192,6 +198,13 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       break;
     case Reason::no_cast:
       say("%s does not become %s: that would lose what it means", name, wanted);
+      break;
+    case Reason::pairs:
+      if (demand.cast_to == unknown_dtype || demand.cast_to == source.dtype) {
+        say("%s has no %s", consumer, wanted);
+      } else {
+        say("%s does not become %s: an element is a pair of numbers", name, wanted);
+      }
       break;
     case Reason::count:
       say("no reason");

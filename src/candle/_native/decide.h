@@ -61,6 +61,7 @@ enum class Reason : uint8_t {
   conj_bit,
   neg_bit,
   packed,
+  no_export,
   device,
   // From here on a copy does not help.
   dtype_unknown,
@@ -68,13 +69,14 @@ enum class Reason : uint8_t {
   foreign_device,
   requires_grad,
   no_cast,
+  pairs,
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",    "dtype",           "order",         "byte_order", "misaligned",
-    "odd_stride",   "negative_stride", "read_only",     "not_dense",  "alignment",
-    "conj_bit",     "neg_bit",         "packed",        "device",     "dtype_unknown",
-    "would_narrow", "foreign_device",  "requires_grad", "no_cast",
+    "requested",       "dtype",     "order",     "byte_order",    "misaligned",   "odd_stride",
+    "negative_stride", "read_only", "not_dense", "alignment",     "conj_bit",     "neg_bit",
+    "packed",          "no_export", "device",    "dtype_unknown", "would_narrow", "foreign_device",
+    "requires_grad",   "no_cast",   "pairs",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -103,7 +105,8 @@ struct Source {
   bool read_only = false;
   bool swapped = false;
   bool padded = false;
-  ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, requires_grad
+  ReasonSet reasons =
+      0;  // those the route itself found: conj_bit, neg_bit, no_export, requires_grad
 };
 
 /// What a consumer takes.

@@ -111,7 +111,7 @@ bool StreamSource::current(DLDevice device, Pending* pending) const noexcept {
   return true;
 }
 
-bool DeviceMemory::lend(Source* source, Owner* owner, Lending&& lending) noexcept {
+bool DeviceMemory::lend(const Source& source, Owner* owner, Lending&& lending) noexcept {
   auto* block = new (std::nothrow) DeviceMemory;
   if (block == nullptr) {
     PyErr_NoMemory();
@@ -119,12 +119,9 @@ bool DeviceMemory::lend(Source* source, Owner* owner, Lending&& lending) noexcep
   }
   block->memory_ = std::move(*owner);
   *owner = Owner::device(block);
-  if (source->device.device_type == kDLCUDAManaged) {
-    block->managed_ = true;
-    source->device.device_type = kDLCUDA;
-  }
-  block->device_ = source->device;
-  block->data_ = source->data;
+  block->managed_ = lending.managed;
+  block->device_ = source.device;
+  block->data_ = source.data;
   block->old_signature_ = lending.old_signature;
   block->by_interface_ = lending.by_interface;
   block->producer_ = Ref::borrow(lending.producer);
@@ -134,7 +131,7 @@ bool DeviceMemory::lend(Source* source, Owner* owner, Lending&& lending) noexcep
   block->keeper_ = Ref::borrow(lending.keeper);
   block->origin_ = std::move(lending.origin);
   const TypeRecord* record = lending.record;
-  if (record == nullptr || !cuda_memory(source->device)) return true;
+  if (record == nullptr || !cuda_memory(source.device)) return true;
   block->recorder_ = Ref::borrow(record->record_stream);
   block->framework_.ask = Ref::borrow(record->work_stream);
   if (!block->framework_.ask && record->table != nullptr &&
@@ -143,7 +140,7 @@ bool DeviceMemory::lend(Source* source, Owner* owner, Lending&& lending) noexcep
   }
   if (!block->framework_) return true;
   block->producer_ = {};
-  if (block->framework_.current(source->device, &block->origin_)) return true;
+  if (block->framework_.current(source.device, &block->origin_)) return true;
   blame_producer(record->type->tp_name);
   return false;
 }

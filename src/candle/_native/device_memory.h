@@ -30,6 +30,12 @@ struct StreamSource {
 
 /// How a producer's block came in.
 struct Lending {
+  /// Rewrites the description of managed memory as that of plain device memory.
+  explicit Lending(Source* source) noexcept
+      : managed(source->device.device_type == kDLCUDAManaged) {
+    if (managed) source->device.device_type = kDLCUDA;
+  }
+  bool managed;
   const TypeRecord* record = nullptr;  // of a producer with a current stream
   PyObject* producer = nullptr;        // asked again at export
   bool old_signature = false;          // its __dlpack__ has no max_version
@@ -40,9 +46,8 @@ struct Lending {
 
 class DeviceMemory {
  public:
-  /// Makes `owner` the owner of a lent block of device memory, and `source` its plain description
-  /// (managed memory is told apart here). False with an error set.
-  static bool lend(Source* source, Owner* owner, Lending&& lending) noexcept;
+  /// Makes `owner` the owner of a lent block of device memory. False with an error set.
+  static bool lend(const Source& source, Owner* owner, Lending&& lending) noexcept;
 
   bool managed() const noexcept { return managed_; }
   /// The producer's type, or None. Borrowed.

@@ -129,6 +129,7 @@ inline constexpr DTypeId id_bool = dtype_named("bool");
 inline constexpr DTypeId id_int64 = dtype_named("int64");
 inline constexpr DTypeId id_uint8 = dtype_named("uint8");
 inline constexpr DTypeId id_float32 = dtype_named("float32");
+inline constexpr DTypeId id_float64 = dtype_named("float64");
 inline constexpr DTypeId id_complex64 = dtype_named("complex64");
 inline constexpr DTypeId id_complex128 = dtype_named("complex128");
 

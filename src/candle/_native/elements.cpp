@@ -1,9 +1,11 @@
 #include "elements.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "copying.h"
 #include "ingest.h"
+#include "words.h"
 
 namespace candle {
 
@@ -65,6 +67,39 @@ PyObject* list_of(const Tensor* tensor, int32_t axis, int64_t bit) {
   return list.release();
 }
 
+/// The double next to an int, to nearest even; infinite beyond the largest. False with an error
+/// set.
+bool nearest_double(PyObject* value, double* nearest) {
+  *nearest = PyLong_AsDouble(value);
+  if (*nearest != -1 || !PyErr_Occurred()) return true;
+  if (!PyErr_ExceptionMatches(PyExc_OverflowError)) return false;
+  PyErr_Clear();
+  int sign;
+  PyLong_AsLongLongAndOverflow(value, &sign);
+  *nearest = sign < 0 ? -HUGE_VAL : HUGE_VAL;
+  return true;
+}
+
+/// The double of an int rounded to odd: cut, and its last bit set where something was cut off. Once
+/// more rounded, to a shorter format, it is what the int itself would become.
+bool odd_double(PyObject* value, double* odd) {
+  if (!nearest_double(value, odd)) return false;
+  if (std::isinf(*odd)) return true;
+  const Ref back = Ref::steal(PyLong_FromDouble(*odd));
+  const Ref exact = Ref::steal(PyLong_Type.tp_as_number->nb_positive(value));  // of a subclass too
+  if (!back || !exact) return false;
+  const int same = PyObject_RichCompareBool(back.get(), exact.get(), Py_EQ);
+  const int above = PyObject_RichCompareBool(back.get(), exact.get(), Py_GT);
+  if (same < 0 || above < 0) return false;
+  if (same > 0) return true;
+  if ((above > 0) == (*odd > 0)) *odd = std::nextafter(*odd, 0);
+  uint64_t bits;
+  std::memcpy(&bits, odd, sizeof bits);
+  bits |= 1;
+  std::memcpy(odd, &bits, sizeof bits);
+  return true;
+}
+
 bool fill_with(Tensor* dst, const Scalar& scalar, PyObject* value) {
   if (!writable(dst)) return false;
   alignas(16) std::byte element[16] = {};
@@ -101,8 +136,9 @@ bool scalar_of(PyObject* value, Scalar* scalar, bool* is_number) noexcept {
     } else {
       const unsigned long long large = PyLong_AsUnsignedLongLong(value);
       if (large == static_cast<unsigned long long>(-1) && PyErr_Occurred()) {
-        PyErr_Format(PyExc_ValueError, "%R does not fit 64 bits; pass it as a float", value);
-        return false;
+        PyErr_Clear();
+        *scalar = {.kind = Scalar::Kind::real};
+        return odd_double(value, &scalar->real);
       }
       *scalar = {.kind = Scalar::Kind::unsigned_int, .unsigned_integer = large};
     }
@@ -124,7 +160,7 @@ bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept {
   const DTypeRow& row = dtype_table[dtype];
   if (row.kind != Kind::signed_int && row.kind != Kind::unsigned_int) return true;
   const int bits = row.dlpack.bits;
-  bool inside = true;
+  bool inside = !is_large(scalar, value);
   if (row.kind == Kind::unsigned_int) {
     const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
     if (scalar.kind == Scalar::Kind::signed_int) {
@@ -140,8 +176,21 @@ bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept {
       inside = false;
     }
   }
-  if (!inside) PyErr_Format(PyExc_ValueError, "%R does not fit %s", value, row.name);
-  return inside;
+  if (inside) return true;
+  const Ref text = in_words(value);
+  if (text) PyErr_Format(PyExc_ValueError, "%U does not fit %s", text.get(), row.name);
+  return false;
+}
+
+void refuse_large(PyObject* value) noexcept {
+  const Ref text = in_words(value);
+  if (!text) return;
+  Scalar scalar;
+  bool is_number;
+  if (!scalar_of(value, &scalar, &is_number)) return;
+  const bool beyond = is_large(scalar, value);
+  PyErr_Format(PyExc_ValueError, "%U does not fit %s; name a dtype that holds it: dtype=\"%s\"",
+               text.get(), beyond ? "64 bits" : "int64", beyond ? "float64" : "uint64");
 }
 
 bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar,
@@ -154,8 +203,16 @@ bool store(std::byte* data, int64_t bit, DTypeId dtype, const Scalar& scalar,
                  row.name);
     return false;
   }
-  if (!store_scalar(data, bit, row.dlpack, scalar)) {
-    PyErr_Format(PyExc_BufferError, "the complex number %R does not become %s", value, row.name);
+  Scalar rounded = scalar;
+  const bool is_double = dtype == id_float64 || dtype == id_complex128;
+  if (is_double && is_large(scalar, value) && !nearest_double(value, &rounded.real)) return false;
+  if (!store_scalar(data, bit, row.dlpack, rounded)) {
+    const Ref text = in_words(value);
+    if (text) {
+      PyErr_Format(PyExc_BufferError,
+                   "the complex number %U does not become %s; take its real part first: z.real",
+                   text.get(), row.name);
+    }
     return false;
   }
   return true;
@@ -204,10 +261,16 @@ bool assign(Tensor* dst, PyObject* value) noexcept {
   if (!scalar_of(value, &scalar, &is_number)) return false;
   if (is_number) return fill_with(dst, scalar, value);
   if (Tensor* src = as_tensor(value)) return copy_into(dst, src);
+  if (!writable(dst)) return false;
   Request request;
-  if (PyList_Check(value) || PyTuple_Check(value)) request.dtype = dst->dtype;
-  Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
-  return source && copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
+  if (PyList_Check(value) || PyTuple_Check(value)) {
+    request.dtype = dst->dtype;
+  } else {
+    request.into = dst;
+  }
+  const Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
+  if (!source || source.get() == dst->object()) return static_cast<bool>(source);
+  return copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
 }
 
 }  // namespace candle

@@ -7,8 +7,17 @@
 namespace candle {
 
 /// A Python bool, int, float or complex as a Scalar. `is_number` is false, and no error set, for
-/// anything else; the result is false with an error set for an int that no dtype holds.
+/// anything else; the result is false with an error set. An int beyond 64 bits becomes a real
+/// number that rounds to any dtype but float64 as the int would; `store` rounds to that itself.
 bool scalar_of(PyObject* value, Scalar* scalar, bool* is_number) noexcept;
+
+/// Whether a number is an int beyond 64 bits.
+inline bool is_large(const Scalar& scalar, PyObject* value) {
+  return scalar.kind == Scalar::Kind::real && PyLong_Check(value);
+}
+
+/// Sets the ValueError for an int that is wanted as int64, no dtype having been named.
+void refuse_large(PyObject* value) noexcept;
 
 /// Whether a Python number fits a dtype unchanged in range (floats always do; integers only into
 /// integer ranges). False with a ValueError set.

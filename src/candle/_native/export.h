@@ -28,6 +28,8 @@ PyObject* legacy_capsule(PyObject* module, PyObject* const* args, Py_ssize_t nar
 
 /// Puts `__dlpack_c_exchange_api__` on the Tensor type; -1 with an error set.
 int init_exchange_table() noexcept;
+/// What was loaded of other frameworks is asked for again when it is next needed.
+void forget_doors() noexcept;
 /// Makes the type behind memoryview(); -1 with an error set.
 int init_buffer_type(PyObject* module) noexcept;
 

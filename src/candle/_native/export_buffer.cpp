@@ -80,6 +80,39 @@ void buffer_dealloc(PyObject* self) {
   drop(reinterpret_cast<PyObject*>(type));
 }
 
+/// A dtype that has a format and holds the values of one that has none.
+const char* wider(const DTypeRow& row) {
+  switch (row.kind) {
+    case Kind::signed_int:
+      return "int8";
+    case Kind::unsigned_int:
+      return "uint8";
+    case Kind::complex_number:
+      return "complex64";
+    default:
+      return "float32";
+  }
+}
+
+void refuse_format(const Tensor* tensor) {
+  const DTypeRow& row = tensor->row();
+  const int32_t last = tensor->ndim() - 1;
+  const bool whole =
+      tensor->bits() == 8 || (last >= 0 && tensor->shape()[last] * tensor->bits() % 8 == 0 &&
+                              is_c_contiguous(tensor->ndim(), tensor->shape(), tensor->strides()));
+  if (row.kind == Kind::pair) {
+    PyErr_Format(PyExc_BufferError,
+                 "the buffer protocol has no format for %s; t.view('uint8').memoryview() gives its "
+                 "bytes",
+                 row.name);
+  } else {
+    PyErr_Format(PyExc_BufferError,
+                 "the buffer protocol has no format for %s; t.to('%s').memoryview() gives its "
+                 "values%s",
+                 row.name, wider(row), whole ? ", t.view('uint8').memoryview() its bytes" : "");
+  }
+}
+
 PyType_Slot buffer_slots[] = {
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
     {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
@@ -105,10 +138,7 @@ PyObject* to_memoryview(PyObject* self, PyObject*) {
     return nullptr;
   }
   if (tensor->row().format == nullptr) {
-    PyErr_Format(
-        PyExc_BufferError,
-        "the buffer protocol has no format for %s; t.view('uint8').memoryview() gives its bytes",
-        tensor->row().name);
+    refuse_format(tensor);
     return nullptr;
   }
   auto* buffer = PyObject_New(BufferObject, state.buffer_type);

@@ -1,4 +1,5 @@
 // __dlpack__: what candle hands out, no consumer can crash on or misread.
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 
@@ -7,6 +8,7 @@
 #include "export.h"
 #include "move.h"
 #include "tensor.h"
+#include "words.h"
 
 namespace candle {
 
@@ -91,29 +93,18 @@ struct Asked {
 
 /// A tuple of two ints; false with an error set.
 bool parse_pair(PyObject* value, const char* what, long pair[2]) {
-  const auto parse_int = [](PyObject* item, long* number) {
-    *number = PyLong_AsLong(item);
-    return *number != -1 || PyErr_Occurred() == nullptr;
-  };
   if (PyTuple_Check(value) && PyTuple_GET_SIZE(value) == 2) {
-    if (parse_int(PyTuple_GET_ITEM(value, 0), &pair[0]) &&
-        parse_int(PyTuple_GET_ITEM(value, 1), &pair[1])) {
-      return true;
+    for (int i = 0; i < 2; i++) {
+      int overflow = 0;
+      pair[i] = PyLong_AsLongAndOverflow(PyTuple_GET_ITEM(value, i), &overflow);
+      if (overflow != 0) pair[i] = overflow < 0 ? LONG_MIN : LONG_MAX;
     }
+    if ((pair[0] != -1 && pair[1] != -1) || !PyErr_Occurred()) return true;
+    if (!PyErr_ExceptionMatches(PyExc_TypeError)) return false;
     PyErr_Clear();
   }
-  PyErr_Format(PyExc_TypeError, "%s, not %R", what, value);
-  return false;
-}
-
-/// Of memory on the host; consumers of pinned memory may pass a stream.
-bool check_host_stream(PyObject* value, DLDevice device) {
-  if (value == nullptr || value == Py_None || device.device_type != kDLCPU) return true;
-  const long stream = PyLong_AsLong(value);
-  if (stream == -1 && PyErr_Occurred()) return false;
-  if (stream == -1) return true;
-  PyErr_Format(PyExc_ValueError, "stream=%ld: memory on the CPU has no streams; pass None or -1",
-               stream);
+  const Ref text = in_words(value);
+  if (text) PyErr_Format(PyExc_TypeError, "%s, not %U", what, text.get());
   return false;
 }
 
@@ -134,8 +125,11 @@ bool parse_dl_device(PyObject* value, DLDevice* device) {
   const DLDevice asked = {static_cast<DLDeviceType>(wanted[0]), static_cast<int32_t>(wanted[1])};
   const bool is_cpu = wanted[0] == kDLCPU && wanted[1] == 0;
   if (host_memory(asked) && !is_cpu && !same_device(asked, *device)) {
-    PyErr_Format(PyExc_BufferError, "dl_device=%R: of the host's memory, candle exports (1, 0)",
-                 value);
+    const Ref text = in_words(value);
+    if (text) {
+      PyErr_Format(PyExc_BufferError, "dl_device=%U: of the host's memory, candle exports (1, 0)",
+                   text.get());
+    }
     return false;
   }
   *device = asked;
@@ -230,20 +224,24 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Asked asked{.device = tensor->device};
   if (!parse(args, nargs, names, &asked)) return nullptr;
-  Demand demand = asked.versioned ? versioned_demand : legacy_demand;
+  const Demand* demand = asked.versioned ? &versioned_demand : &legacy_demand;
+  Demand on_device;
   bool ordered = false;
   if (!host_memory(tensor->device) || !host_memory(asked.device)) {
-    if (!prepare_device_export(tensor, asked, &demand, &ordered)) return nullptr;
-  } else if (!check_host_stream(asked.stream, tensor->device)) {
+    on_device = *demand;
+    demand = &on_device;
+    if (!prepare_device_export(tensor, asked, &on_device, &ordered)) return nullptr;
+  } else if (asked.stream != nullptr && tensor->device.device_type == kDLCPU &&
+             !parse_host_stream(asked.stream)) {  // consumers of pinned memory may pass a stream
     return nullptr;
   }
   Decision decision;
-  const Ref meant = Ref::steal(conform(tensor, demand, asked.copy, &decision));
+  const Ref meant = Ref::steal(conform(tensor, *demand, asked.copy, &decision));
   if (!meant) return nullptr;
   auto* fit = reinterpret_cast<Tensor*>(meant.get());
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
-  if (ordered && !order_export(fit, asked.stream, demand.stream)) return nullptr;
+  if (ordered && !order_export(fit, asked.stream, on_device.stream)) return nullptr;
   if (!asked.versioned) {
     auto* managed = export_tensor<DLManagedTensor>(fit);
     if (managed != nullptr) managed->dl_tensor.device = asked.device;

@@ -90,7 +90,7 @@ int to_py_object(DLManagedTensorVersioned* managed, void** out) {
   }
   source.route = Route::exchange;
   const Request plain;
-  *out = finish({state.tensor_type, Py_None, plain}, source, std::move(owner));
+  *out = finish({state.tensor_type, nullptr, plain}, source, std::move(owner));
   return *out == nullptr ? -1 : 0;
 }
 
@@ -270,6 +270,8 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   }
   return static_cast<PyObject*>(out);
 }
+
+void forget_doors() noexcept { torch_door.table = nullptr; }
 
 int init_exchange_table() noexcept {
   const Ref capsule = Ref::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table),

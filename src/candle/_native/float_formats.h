@@ -38,12 +38,15 @@ struct FloatFormat {
     return negative && specials != Specials::unsigned_zero ? sign_bit() : 0;
   }
 
-  /// The quiet NaN of this sign; +0 where the format has no NaN, as NaN becomes 0 in an integer.
-  constexpr uint32_t nan(bool negative) const {
+  /// The quiet NaN of this sign and, where the format has infinities, of the first bits of this
+  /// payload, which begins at the highest bit; +0 where the format has no NaN, as NaN becomes 0 in
+  /// an integer.
+  constexpr uint32_t nan(bool negative, uint64_t payload) const {
     const uint32_t sign = negative ? sign_bit() : 0;
     switch (specials) {
       case Specials::ieee:
-        return sign | infinity() | 1U << (mantissa_bits - 1);
+        return sign | infinity() | 1U << (mantissa_bits - 1) |
+               static_cast<uint32_t>(payload >> (64 - mantissa_bits));
       case Specials::nan:
         return sign | (sign_bit() - 1);
       case Specials::unsigned_zero:
@@ -57,7 +60,7 @@ struct FloatFormat {
   constexpr uint32_t overflow(bool negative) const {
     const uint32_t sign = negative ? sign_bit() : 0;
     if (specials == Specials::ieee) return sign | infinity();
-    return specials == Specials::none ? sign | largest() : nan(negative);
+    return specials == Specials::none ? sign | largest() : nan(negative, 0);
   }
 
   constexpr bool is_nan(uint32_t code) const {
@@ -104,7 +107,8 @@ struct FloatFormat {
     const uint32_t sign = (code & sign_bit()) != 0 ? 1U << 31 : 0;
     uint32_t pattern = 0;
     if (is_nan(code)) {
-      pattern = 0x7fc00000U;
+      const uint32_t payload = magnitude << (23 - mantissa_bits) & 0x003fffffU;
+      pattern = 0x7fc00000U | (specials == Specials::ieee ? payload : 0);
     } else if (specials == Specials::ieee && magnitude == infinity()) {
       pattern = 0x7f800000U;
     } else {

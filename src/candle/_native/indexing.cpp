@@ -3,6 +3,7 @@
 
 #include "elements.h"
 #include "tensor.h"
+#include "words.h"
 
 namespace candle {
 
@@ -165,7 +166,8 @@ PyObject* index_tensor(PyObject* self, PyObject* index) {
   if (PyLong_CheckExact(index) && tensor->ndim() > 0) {
     const Py_ssize_t at = PyLong_AsSsize_t(index);
     if (at == -1 && PyErr_Occurred()) {
-      PyErr_Format(PyExc_IndexError, "index %R is out of bounds for axis 0", index);
+      const Ref text = in_words(index);
+      if (text) PyErr_Format(PyExc_IndexError, "index %U is out of bounds for axis 0", text.get());
       return nullptr;
     }
     return drop_first_axis(tensor, at);

@@ -4,18 +4,11 @@
 #include <string_view>
 
 #include "copying.h"
-#include "move.h"
 #include "tensor.h"
 
 namespace candle {
 
 namespace {
-
-const Demand takes_everything = [] {
-  Demand demand;
-  demand.host_only = false;
-  return demand;
-}();
 
 PyObject* ingest_tensor(const Ingest& ingest, Tensor* tensor) {
   Owner owner = share_of(tensor);
@@ -66,23 +59,28 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   const TypeRecord* record = record_of(Py_TYPE(x));
   if (record == nullptr) return nullptr;
   PyObject* result = nullptr;
-  switch (record->kind) {
-    case TypeKind::numpy:
-      ingest_numpy(ingest, &result);
-      return result;
-    case TypeKind::exchange:
-      ingest_exchange(ingest, *record, &result);
-      return result;
-    case TypeKind::stand_in: {
-      Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
-      if (!other) return nullptr;
-      if (other.get() != x) return climb({ingest.type, other.get(), ingest.request}, dlpack_only);
-      break;
-    }
-    case TypeKind::plain:
-      break;
+  if (record->kind == TypeKind::numpy) {
+    ingest_numpy(ingest, &result);
+    return result;
+  }
+  if (record->kind == TypeKind::exchange) {
+    ingest_exchange(ingest, *record, &result);
+    return result;
   }
   if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
+  // From here on Python code of the producer's runs, which may give x another class.
+  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+  if (record->kind == TypeKind::foreign_exchange) {
+    ingest_exchange(ingest, *record, &result);
+    return result;
+  }
+  if (record->kind == TypeKind::stand_in) {
+    const Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
+    if (!other) return nullptr;
+    if (other.get() != x) {
+      return climb({ingest.type, other.get(), ingest.request, ingest.from()}, dlpack_only);
+    }
+  }
   if (PyCapsule_CheckExact(x)) return ingest_capsule(ingest);
   return ingest_protocols(ingest, *record, dlpack_only);
 }
@@ -90,35 +88,56 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 }  // namespace
 
 PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
-  const Request& request = ingest.request;
-  if (request.is_plain() && plainly_shares(source))
+  if (ingest.request.is_plain() && plainly_shares(source))
     return share(ingest.type, source, std::move(owner));
-  Demand demand = takes_everything;
-  demand.cast_to = request.dtype;
-  demand.c_order = request.c_order;
-  demand.somewhere = request.somewhere;
-  demand.device = request.device;
-  const Decision decision = decide(source, demand, request.copy);
-  if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
+  Admission admission;
+  return admit(ingest, source, &admission) ? carry_out(ingest, admission, std::move(owner))
+                                           : nullptr;
+}
+
+bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {
+  const Request& request = ingest.request;
+  Admission& a = *admission;
+  if (request.into != nullptr) {
+    if (!decide_write(request.into, source, &a.demand, &a.decision)) return false;
+  } else {
+    a.demand.cast_to = request.dtype;
+    a.demand.c_order = request.c_order;
+    a.demand.host_only = false;
+    a.demand.somewhere = request.somewhere;
+    a.demand.device = request.device;
+    a.decision = decide(source, a.demand, request.copy);
+  }
+  a.source = source;
+  if (a.decision.action == Action::share) return true;
   // A listener runs Python, and the GIL is released in long copies: a producer may change its own
   // extents meanwhile.
-  int64_t shape[max_ndim], strides[max_ndim];
-  std::copy_n(source.shape, source.ndim, shape);
-  std::copy_n(source.strides, source.ndim, strides);
-  Source kept = source;
-  kept.shape = shape;
-  kept.strides = strides;
-  const Move move{decision, kept, demand, Py_TYPE(ingest.x)};
-  if (decision.action == Action::refuse) {
-    refuse(move);
-    return nullptr;
+  std::copy_n(source.shape, source.ndim, a.shape);
+  std::copy_n(source.strides, source.ndim, a.strides);
+  a.source.shape = a.shape;
+  a.source.strides = a.strides;
+  const Move move{a.decision, a.source, a.demand, ingest.from()};
+  if (a.decision.action == Action::copy) return record(move);
+  refuse(move);
+  return false;
+}
+
+PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& owner) noexcept {
+  if (admission.decision.action == Action::share)
+    return share(ingest.type, admission.source, std::move(owner));
+  Tensor* into = ingest.request.into;
+  const bool on_devices = into == nullptr ? moves_on_devices(admission.source, admission.demand)
+                                          : moves_on_devices(admission.source, into);
+  if (on_devices) {
+    const Ref shared = Ref::steal(share(state.tensor_type, admission.source, std::move(owner)));
+    auto* there = reinterpret_cast<Tensor*>(shared.get());
+    if (there == nullptr) return nullptr;
+    if (into == nullptr) return device_copy(there, admission.demand);
+    return device_write(into, there) ? Py_NewRef(into->object()) : nullptr;
   }
-  if (!record(move)) return nullptr;
-  if (moves_on_devices(source, demand)) {
-    const Ref shared = Ref::steal(share(state.tensor_type, source, std::move(owner)));
-    return shared ? device_copy(reinterpret_cast<Tensor*>(shared.get()), demand) : nullptr;
-  }
-  return copy_of(ingest.type, kept, demand);
+  if (into != nullptr && (admission.source.reasons & sign_reasons) == 0)
+    return write_source(into, admission.source) ? Py_NewRef(into->object()) : nullptr;
+  return copy_of(ingest.type, admission.source, admission.demand);
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {
@@ -135,13 +154,17 @@ PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& reques
   return climb(ingest, false);
 }
 
-Ref optional_attribute(PyObject* object, PyObject* name) noexcept {
+Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept {
   PyObject* value;
 #if PY_VERSION_HEX >= 0x030d0000
-  if (PyObject_GetOptionalAttr(object, name, &value) < 0) return {};
+  if (PyObject_GetOptionalAttr(ingest.x, name, &value) < 0) blame_producer(ingest.producer());
 #else
-  value = PyObject_GetAttr(object, name);
-  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) PyErr_Clear();
+  value = PyObject_GetAttr(ingest.x, name);
+  if (value == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+  } else if (value == nullptr) {
+    blame_producer(ingest.producer());
+  }
 #endif
   Ref found = Ref::steal(value);
   return found.get() == Py_None ? Ref()
@@ -176,11 +199,14 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
     }
     request.c_order = true;
   }
-  if (values[4] != Py_None && !PyCapsule_CheckExact(args[0])) {
-    PyErr_SetString(PyExc_ValueError,
-                    "stream= goes with a raw capsule only; objects with __dlpack__ are asked for "
-                    "the right order");
-    return nullptr;
+  if (values[4] != Py_None) {
+    if (!PyCapsule_CheckExact(args[0])) {
+      PyErr_SetString(PyExc_ValueError,
+                      "stream= goes with a raw capsule only; objects with __dlpack__ are asked for "
+                      "the right order");
+      return nullptr;
+    }
+    request.stream = values[4];
   }
   if (values[4] != Py_None) request.stream = values[4];
   return climb({state.tensor_type, args[0], request}, true);
@@ -218,6 +244,7 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const Ingest ingest{state.tensor_type, args[1], request};
   const TypeRecord* record = record_of(Py_TYPE(args[1]));
   if (record == nullptr) return nullptr;
+  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
   PyObject* result = nullptr;
   bool applies = false;
   if (route == "candle") {

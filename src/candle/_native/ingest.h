@@ -2,6 +2,8 @@
 #pragma once
 
 #include "decide.h"
+#include "layout.h"
+#include "move.h"
 #include "pyref.h"
 #include "state.h"
 #include "storage.h"
@@ -12,13 +14,28 @@ namespace candle {
 /// One ingest while it is under way.
 struct Ingest {
   PyTypeObject* type;  // of the result
-  PyObject* x;
+  PyObject* x;         // nullptr where memory comes without its object
   const Request& request;
-  const char* producer() const { return Py_TYPE(x)->tp_name; }
+  PyTypeObject* given = nullptr;  // what the caller gave, where x stands in its place
+
+  PyTypeObject* from() const { return given == nullptr && x != nullptr ? Py_TYPE(x) : given; }
+  const char* producer() const { return from() == nullptr ? ownerless : from()->tp_name; }
 };
 
 /// Decides, then makes the Tensor. Every route's last step. nullptr with an error set.
 PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept;
+
+/// The two halves of `finish`, for a producer whose memory is not ours until the move is certain:
+/// its decision, which is recorded where it copies, and the rest.
+struct Admission {
+  Decision decision;
+  Demand demand;
+  Source source;
+  int64_t shape[max_ndim], strides[max_ndim];
+};
+/// False with an error set where the move is refused, or a listener forbids it.
+bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept;
+PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& owner) noexcept;
 
 /// Anything: rule 1 of docs/design.md. nullptr with an error set.
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;
@@ -30,6 +47,9 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept;
 bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
+/// The same for an array that a producer gives in its own place: with the reasons that come with
+/// it, and read-only if the producer is. A BufferError is set for what is no exact ndarray.
+PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only) noexcept;
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
@@ -52,8 +72,9 @@ PyObject* ingest_capsule(const Ingest& ingest) noexcept;
 DTypeId parse_typestr(const char* typestr, bool* swapped) noexcept;
 DTypeId parse_format(const char* format, Py_ssize_t itemsize, bool* swapped) noexcept;
 
-/// An attribute that may be absent: nullptr and no error. Other errors than AttributeError are set.
-Ref optional_attribute(PyObject* object, PyObject* name) noexcept;
+/// A protocol's attribute of the producer. Nothing and no error where it is absent or None; an
+/// error of the lookup itself is blamed on the producer, like one of the call.
+Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept;
 
 // Module functions.
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

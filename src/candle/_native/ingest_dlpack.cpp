@@ -5,6 +5,7 @@
 #include "ingest.h"
 #include "layout.h"
 #include "move.h"
+#include "tensor.h"
 #include "validate.h"
 
 namespace candle {
@@ -50,9 +51,41 @@ struct Announced {
   DLDevice device = {kDLCPU, 0};
 };
 
-bool impossible(const char* producer, const Fact& wrong) {
-  PyErr_Format(PyExc_BufferError, "%s exports an impossible tensor: %s", producer, wrong.text);
+/// Asks a framework's own file about an object that has been refused. False with an error set: why.
+/// `other`, if any, is an array with a copy of its elements.
+bool explain(const Ingest& ingest, const TypeRecord* record, Ref* other) {
+  if (record == nullptr || record->explain == nullptr) return true;
+  *other = Ref::steal(PyObject_CallOneArg(record->explain, ingest.x));
+  if (other->get() == Py_None) *other = Ref();
+  if (!PyErr_Occurred()) return true;
+  if (!PyErr_ExceptionMatches(PyExc_BufferError)) blame_producer(ingest.producer());
   return false;
+}
+
+void impossible(const Ingest& ingest, const TypeRecord* record, const Fact& wrong) {
+  Ref other;
+  if (!explain(ingest, record, &other)) return;
+  PyErr_Format(PyExc_BufferError, "%s exports an impossible tensor: %s", ingest.producer(),
+               wrong.text);
+}
+
+/// A producer has raised: in the words of its framework's own file if it has some, or by the way
+/// that file knows, else the producer's own error.
+PyObject* failed(const Ingest& ingest, const TypeRecord& record) {
+  if (PyErr_ExceptionMatches(PyExc_Exception) && !PyErr_ExceptionMatches(PyExc_MemoryError)) {
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    Ref kept[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
+    Ref other;
+    if (!explain(ingest, &record, &other)) return nullptr;
+    if (other) {
+      const Ingest given{ingest.type, other.get(), ingest.request, ingest.from()};
+      return ingest_array_given(given, bit(Reason::no_export), false);
+    }
+    PyErr_Restore(kept[0].release(), kept[1].release(), kept[2].release());
+  }
+  blame_producer(ingest.producer());
+  return nullptr;
 }
 
 bool right_version(const DLPackVersion& version, const char* producer) {
@@ -65,7 +98,7 @@ bool right_version(const DLPackVersion& version, const char* producer) {
 }
 
 bool ask_device(const Ingest& ingest, Announced* announced) {
-  Ref method = optional_attribute(ingest.x, state.names.dlpack_device);
+  Ref method = protocol_attribute(ingest, state.names.dlpack_device);
   if (!method) return !PyErr_Occurred();
   Ref answer = Ref::steal(PyObject_CallNoArgs(method.get()));
   if (!answer) {
@@ -90,18 +123,21 @@ bool ask_device(const Ingest& ingest, Announced* announced) {
   return true;
 }
 
-Ref ask_host_capsule(const Ingest& ingest, PyObject* method, bool legacy) {
-  if (!legacy) {
-    Ref capsule =
-        Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
-    if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) {
-      if (!capsule) blame_producer(ingest.producer());
-      return capsule;
-    }
-    PyErr_Clear();  // an old signature, from before max_version
+Ref ask_host_capsule(PyObject* method, bool legacy) {
+  if (legacy) return Ref::steal(PyObject_CallNoArgs(method));
+  Ref capsule =
+      Ref::steal(PyObject_Vectorcall(method, &state.newest_version, 0, state.max_version_names));
+  if (capsule || !PyErr_ExceptionMatches(PyExc_TypeError)) return capsule;
+  // An old signature, from before max_version; or an error of its own, and then a new one may find
+  // the second question worth a warning, which is none of the caller's.
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  Ref first[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
+  capsule = Ref::steal(PyObject_CallNoArgs(method));
+  if (!capsule && PyErr_ExceptionMatches(PyExc_Warning)) {
+    PyErr_Clear();
+    PyErr_Restore(first[0].release(), first[1].release(), first[2].release());
   }
-  Ref capsule = Ref::steal(PyObject_CallNoArgs(method));
-  if (!capsule) blame_producer(ingest.producer());
   return capsule;
 }
 
@@ -116,7 +152,6 @@ Ref ask_device_capsule(const Ingest& ingest, const TypeRecord& record, DLDevice 
   if (!stream) return {};
   Guard guard;
   if (record.device_guard != nullptr && !guard.enter(record.device_guard, device)) {
-    blame_producer(ingest.producer());
     return {};
   }
   Ref capsule = ask_capsule(ingest.x, stream.get(), false);
@@ -125,8 +160,17 @@ Ref ask_device_capsule(const Ingest& ingest, const TypeRecord& record, DLDevice 
     *old_signature = true;
     capsule = ask_capsule(ingest.x, stream.get(), true);
   }
-  if (!capsule) blame_producer(ingest.producer());
   return capsule;
+}
+
+PyObject* unusable(const char* name) {
+  const bool used = name != nullptr && std::strncmp(name, "used_", 5) == 0;
+  PyErr_Format(PyExc_BufferError,
+               used ? "the capsule \"%s\" was consumed before; a capsule can be used once, so "
+                      "call __dlpack__() again"
+                    : "a capsule named \"%s\" is no DLPack capsule",
+               name == nullptr ? "" : name);
+  return nullptr;
 }
 
 bool contradicts(const Announced& announced, DLDevice device, const char* producer) {
@@ -140,12 +184,18 @@ bool contradicts(const Announced& announced, DLDevice device, const char* produc
 }
 
 /// Renames a capsule: from here on the managed tensor is ours. Its destructor is taken off too, in
-/// case it ignores the name.
-bool take(PyObject* capsule, const char* used) {
-  return PyCapsule_SetName(capsule, used) == 0 && PyCapsule_SetDestructor(capsule, nullptr) == 0;
+/// case it ignores the name. Nothing with an error set.
+Owner take(PyObject* capsule, bool versioned, void* managed) {
+  if (PyCapsule_SetName(capsule, versioned ? used_versioned_name : used_legacy_name) != 0 ||
+      PyCapsule_SetDestructor(capsule, nullptr) != 0) {
+    return {};
+  }
+  return versioned ? Owner::versioned(static_cast<DLManagedTensorVersioned*>(managed))
+                   : Owner::legacy(static_cast<DLManagedTensor*>(managed));
 }
 
-/// Consumes a capsule. Everything that can be wrong with it is found before it is taken.
+/// Consumes a capsule. Everything that can be wrong with it or forbids the move is found before it
+/// is taken: a refused capsule can be given to others.
 PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* capsule,
                   const Announced& announced, bool old_signature) {
   const char* producer = ingest.producer();
@@ -156,26 +206,18 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   }
   const char* name = PyCapsule_GetName(capsule);
   const bool versioned = name != nullptr && std::strcmp(name, versioned_name) == 0;
-  if (!versioned && (name == nullptr || std::strcmp(name, legacy_name) != 0)) {
-    const bool used = name != nullptr && std::strncmp(name, "used_", 5) == 0;
-    PyErr_Format(PyExc_BufferError,
-                 used ? "the capsule \"%s\" was consumed before; a capsule can be used once, so "
-                        "call __dlpack__() again"
-                      : "a capsule named \"%s\" is no DLPack capsule",
-                 name == nullptr ? "" : name);
-    return nullptr;
-  }
+  if (!versioned && (name == nullptr || std::strcmp(name, legacy_name) != 0)) return unusable(name);
   void* pointer = PyCapsule_GetPointer(capsule, name);
   if (pointer == nullptr) return nullptr;
-  auto* modern = static_cast<DLManagedTensorVersioned*>(pointer);
-  auto* old = static_cast<DLManagedTensor*>(pointer);
+  const auto* modern = static_cast<DLManagedTensorVersioned*>(pointer);
+  const auto* old = static_cast<DLManagedTensor*>(pointer);
   if (versioned && !right_version(modern->version, producer)) return nullptr;
   const DLTensor& described = versioned ? modern->dl_tensor : old->dl_tensor;
   Source source;
   int64_t spare[max_ndim];
   Fact wrong;
   if (!validate(described, versioned ? modern->flags : 0, &source, spare, &wrong)) {
-    impossible(producer, wrong);
+    impossible(ingest, record, wrong);
     return nullptr;
   }
   if (contradicts(announced, described.device, producer)) return nullptr;
@@ -184,42 +226,42 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     source.read_only |= record->read_only;
     if (!ask_guards(*record, ingest.x, &source)) return nullptr;
   }
-  Lending lending;
+  const Request& request = ingest.request;
+  if (request.stream != nullptr && host_memory(source.device) && !parse_host_stream(request.stream))
+    return nullptr;
+  if (request.is_plain() && plainly_shares(source)) {
+    Owner owner = take(capsule, versioned, pointer);
+    return owner ? share(ingest.type, source, std::move(owner)) : nullptr;
+  }
   const bool lent = !host_memory(source.device);
+  Lending lending(&source);
   if (lent && record == nullptr) {
     // Nobody can be asked: the standard promises what a stream of None does.
     lending.origin.stream = cuda::legacy_stream;
-    PyObject* stream = ingest.request.stream;
-    if (stream != nullptr && !parse_stream_object(stream, &lending.origin)) return nullptr;
+    if (request.stream != nullptr && !parse_stream_object(request.stream, &lending.origin)) {
+      return nullptr;
+    }
   } else if (lent) {
     lending.record = record;
     lending.producer = ingest.x;
     lending.old_signature = old_signature;
   }
-  if (!take(capsule, versioned ? used_versioned_name : used_legacy_name)) return nullptr;
-  Owner owner = versioned ? Owner::versioned(modern) : Owner::legacy(old);
-  if (lent && !DeviceMemory::lend(&source, &owner, std::move(lending))) return nullptr;
-  return finish(ingest, source, std::move(owner));
+  Admission admission;
+  if (!admit(ingest, source, &admission)) return nullptr;
+  // A listener that was told of a copy may have used the capsule.
+  if (const char* now = PyCapsule_GetName(capsule); now != name) return unusable(now);
+  Owner owner = take(capsule, versioned, pointer);
+  if (!owner || (lent && !DeviceMemory::lend(source, &owner, std::move(lending)))) return nullptr;
+  return carry_out(ingest, admission, std::move(owner));
 }
 
-/// Why a table refuses an object: in the words of the framework's own file if it has some.
 PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {
   if (!PyErr_Occurred()) {
     PyErr_Format(PyExc_BufferError, "the C exchange table of %s fails and gives no reason",
                  ingest.producer());
     return nullptr;
   }
-  if (record.explain != nullptr && PyErr_ExceptionMatches(PyExc_Exception)) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
-    const Ref kept[] = {Ref::steal(type), Ref::steal(value), Ref::steal(traceback)};
-    const Ref unused = Ref::steal(PyObject_CallOneArg(record.explain, ingest.x));
-    if (PyErr_Occurred()) return nullptr;
-    PyErr_Restore(Ref::borrow(type).release(), Ref::borrow(value).release(),
-                  Ref::borrow(traceback).release());
-  }
-  blame_producer(ingest.producer());
-  return nullptr;
+  return failed(ingest, record);
 }
 
 PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const DLTensor& described,
@@ -228,18 +270,18 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
   int64_t spare[max_ndim];
   Fact wrong;
   if (!validate(described, flags, &source, spare, &wrong)) {
-    impossible(ingest.producer(), wrong);
+    impossible(ingest, &record, wrong);
     return nullptr;
   }
   source.route = Route::exchange;
   source.read_only |= record.read_only;
   if (!ask_guards(record, ingest.x, &source)) return nullptr;
   if (!host_memory(source.device)) {
-    Lending lending;
+    Lending lending(&source);
     lending.record = &record;
     lending.producer = ingest.x;
     lending.keeper = keeper;
-    if (!DeviceMemory::lend(&source, &owner, std::move(lending))) return nullptr;
+    if (!DeviceMemory::lend(source, &owner, std::move(lending))) return nullptr;
   }
   return finish(ingest, source, std::move(owner));
 }
@@ -252,7 +294,7 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
       record.table->dltensor_from_py_object_no_sync != nullptr) {
     DLTensor borrowed = {};
     if (record.table->dltensor_from_py_object_no_sync(ingest.x, &borrowed) != 0) {
-      refused_by_table(ingest, record);
+      *result = refused_by_table(ingest, record);
       return true;
     }
     const bool itself = record.holds_itself && host_memory(borrowed.device);
@@ -268,7 +310,7 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
   }
   DLManagedTensorVersioned* managed = nullptr;
   if (record.table->managed_tensor_from_py_object_no_sync(ingest.x, &managed) != 0) {
-    refused_by_table(ingest, record);
+    *result = refused_by_table(ingest, record);
     return true;
   }
   if (managed == nullptr) {
@@ -288,15 +330,16 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref method = optional_attribute(ingest.x, state.names.dlpack);
+  const Ref method = protocol_attribute(ingest, state.names.dlpack);
   if (!method) return PyErr_Occurred() != nullptr;
   Announced announced;
   if (!ask_device(ingest, &announced)) return true;
   bool old_signature = legacy;
   Ref capsule = announced.known && !host_memory(announced.device)
                     ? ask_device_capsule(ingest, record, announced.device, &old_signature)
-                    : ask_host_capsule(ingest, method.get(), legacy);
-  if (capsule) *result = consume(ingest, &record, capsule.get(), announced, old_signature);
+                    : ask_host_capsule(method.get(), legacy);
+  *result = capsule ? consume(ingest, &record, capsule.get(), announced, old_signature)
+                    : failed(ingest, record);
   const PendingError pending;  // the capsule's own destructor may run Python
   capsule = {};
   return true;

@@ -74,28 +74,31 @@ bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
 
 // --- the array interface, a dict ---
 
-/// Entry of the dict, None like absence.
-PyObject* entry(PyObject* interface, const char* key) {
-  PyObject* value = PyDict_GetItemString(interface, key);
-  return value == Py_None ? nullptr : value;
+/// Entry of the dict, None like absence. Held: code of the producer's may change the dict.
+Ref entry(PyObject* interface, const char* key) {
+  Ref value = Ref::borrow(PyDict_GetItemString(interface, key));
+  return value.get() == Py_None ? Ref() : std::move(value);
 }
 
 /// The pointer of the interface, or the memory of a buffer it names instead. Fills owner.
 bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* owner) {
-  PyObject* data = entry(interface, "data");
-  if (data != nullptr && PyTuple_Check(data)) {
-    if (PyTuple_GET_SIZE(data) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data, 0))) {
+  const Ref data = entry(interface, "data");
+  if (data && PyTuple_Check(data.get())) {
+    if (PyTuple_GET_SIZE(data.get()) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data.get(), 0))) {
       return bad_interface(ingest, "data is not a tuple of address and read-only flag");
     }
     static_assert(sizeof(void*) == sizeof(unsigned long long));
     source->data =
-        reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data, 0)));
+        reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data.get(), 0)));
     if (PyErr_Occurred()) {
       PyErr_Clear();
       return bad_interface(ingest, "the address does not fit a pointer");
     }
-    const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data, 1));
-    if (read_only < 0) return false;
+    const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1));
+    if (read_only < 0) {
+      blame_producer(ingest.producer());
+      return false;
+    }
     source->read_only |= read_only != 0;
     // The dict need not keep the memory alive, nor the object.
     Ref both = Ref::steal(PyTuple_Pack(2, ingest.x, interface));
@@ -104,7 +107,7 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
   } else {
     auto* view = new (std::nothrow) Py_buffer;
     if (view == nullptr ||
-        PyObject_GetBuffer(data == nullptr ? ingest.x : data, view, PyBUF_SIMPLE) != 0) {
+        PyObject_GetBuffer(data ? data.get() : ingest.x, view, PyBUF_SIMPLE) != 0) {
       delete view;
       if (!PyErr_Occurred()) PyErr_NoMemory();
       blame_producer(ingest.producer());
@@ -115,8 +118,8 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
     const int64_t available = view->len;
     *owner = Owner::buffer(view);
     int64_t offset = 0;
-    if (PyObject* number = entry(interface, "offset")) {
-      offset = PyLong_AsLongLong(number);
+    if (const Ref number = entry(interface, "offset")) {
+      offset = PyLong_AsLongLong(number.get());
       if (PyErr_Occurred()) {
         PyErr_Clear();
         return bad_interface(ingest, "its offset is not an int of 64 bits");
@@ -152,15 +155,15 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
 bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, int64_t* shape,
                      int64_t* strides) {
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
-  if (entry(interface, "mask") != nullptr) {
+  if (entry(interface, "mask")) {
     refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry",
-              Py_TYPE(ingest.x));
+              ingest.from());
     return false;
   }
-  PyObject* typestr = entry(interface, "typestr");
+  const Ref typestr = entry(interface, "typestr");
   Py_ssize_t length = 0;
-  const char* text = typestr != nullptr && PyUnicode_Check(typestr)
-                         ? PyUnicode_AsUTF8AndSize(typestr, &length)
+  const char* text = typestr && PyUnicode_Check(typestr.get())
+                         ? PyUnicode_AsUTF8AndSize(typestr.get(), &length)
                          : nullptr;
   if (text == nullptr || std::strlen(text) != static_cast<size_t>(length)) {
     PyErr_Clear();
@@ -171,21 +174,21 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
     no_such_dtype(ingest, text);
     return false;
   }
-  PyObject* extents = entry(interface, "shape");
-  if (extents == nullptr || !PyTuple_Check(extents))
+  const Ref extents = entry(interface, "shape");
+  if (!extents || !PyTuple_Check(extents.get()))
     return bad_interface(ingest, "its shape is not a tuple");
-  source->ndim = parse_extents(extents, shape, "shape");
+  source->ndim = parse_extents(extents.get(), shape, "shape");
   if (source->ndim < 0) {
     blame_producer(ingest.producer());
     return false;
   }
   source->shape = shape;
-  PyObject* steps = entry(interface, "strides");
-  if (steps != nullptr) {
-    if (!PyTuple_Check(steps) || PyTuple_GET_SIZE(steps) != source->ndim) {
+  const Ref steps = entry(interface, "strides");
+  if (steps) {
+    if (!PyTuple_Check(steps.get()) || PyTuple_GET_SIZE(steps.get()) != source->ndim) {
       return bad_interface(ingest, "its strides are not a tuple as long as the shape");
     }
-    if (parse_extents(steps, strides, "strides") < 0) {
+    if (parse_extents(steps.get(), strides, "strides") < 0) {
       blame_producer(ingest.producer());
       return false;
     }
@@ -230,11 +233,8 @@ bool copyable_on_device(const Ingest& ingest, const Source& source) {
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref capsule = optional_attribute(ingest.x, state.names.array_struct);
-  if (!capsule) {
-    if (PyErr_Occurred()) blame_producer(ingest.producer());
-    return PyErr_Occurred() != nullptr;
-  }
+  const Ref capsule = protocol_attribute(ingest, state.names.array_struct);
+  if (!capsule) return PyErr_Occurred() != nullptr;
   const bool unnamed =
       PyCapsule_CheckExact(capsule.get()) && PyCapsule_GetName(capsule.get()) == nullptr;
   const auto* interface =
@@ -290,9 +290,6 @@ bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** resu
   source.route = Route::cuda_array_interface;
   source.read_only = read_only;
   Owner owner;
-  Lending lending;
-  lending.producer = ingest.x;
-  lending.by_interface = true;
   if (!parse_interface(ingest, interface.get(), &source, shape, strides)) return true;
   PyObject* data = entry(interface.get(), "data");
   if (data == nullptr || !PyTuple_Check(data)) {
@@ -300,11 +297,16 @@ bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** resu
     return true;
   }
   if (!locate(ingest, interface.get(), &source, &owner) || !sound(ingest, &source, spare) ||
-      !interface_stream(interface.get(), &lending.origin) || !find_device(ingest, &source) ||
-      !copyable_on_device(ingest, source)) {
+      !find_device(ingest, &source) || !copyable_on_device(ingest, source)) {
     return true;
   }
-  if (!DeviceMemory::lend(&source, &owner, std::move(lending))) return true;
+  Lending lending(&source);
+  lending.producer = ingest.x;
+  lending.by_interface = true;
+  if (!interface_stream(interface.get(), &lending.origin) ||
+      !DeviceMemory::lend(source, &owner, std::move(lending))) {
+    return true;
+  }
   *result = finish(ingest, source, std::move(owner));
   return true;
 }
@@ -312,11 +314,8 @@ bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** resu
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref interface = optional_attribute(ingest.x, state.names.array_interface);
-  if (!interface) {
-    if (PyErr_Occurred()) blame_producer(ingest.producer());
-    return PyErr_Occurred() != nullptr;
-  }
+  const Ref interface = protocol_attribute(ingest, state.names.array_interface);
+  if (!interface) return PyErr_Occurred() != nullptr;
   int64_t shape[max_ndim], strides[max_ndim], spare[max_ndim];
   Source source;
   source.unit = 8;
@@ -378,26 +377,21 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
 bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref method = optional_attribute(ingest.x, state.names.array);
-  if (!method) {
-    if (PyErr_Occurred()) blame_producer(ingest.producer());
-    return PyErr_Occurred() != nullptr;
-  }
-  const Ref array = Ref::steal(PyObject_CallNoArgs(method.get()));
+  const Ref method = protocol_attribute(ingest, state.names.array);
+  if (!method) return PyErr_Occurred() != nullptr;
+  Ref array = Ref::steal(PyObject_CallNoArgs(method.get()));
   if (!array) {
     blame_producer(ingest.producer());
     return true;
   }
   const TypeRecord* record = record_of(Py_TYPE(array.get()));
   if (record == nullptr) return true;
-  if (record->kind != TypeKind::numpy && record->kind != TypeKind::stand_in) {
-    PyErr_Format(PyExc_BufferError, "%s.__array__() gives %s, not an ndarray", ingest.producer(),
-                 Py_TYPE(array.get())->tp_name);
-    return true;
+  if (record->kind == TypeKind::stand_in) {  // a subclass, or a scalar
+    array = Ref::steal(PyObject_CallOneArg(record->stand_in, array.get()));
+    if (!array) return true;
   }
-  *result = ingest_anything(ingest.type, array.get(), ingest.request);
-  auto* made = reinterpret_cast<Tensor*>(*result);
-  if (made != nullptr && read_only && ingest.request.is_plain()) made->read_only = true;
+  const Ingest given{ingest.type, array.get(), ingest.request, ingest.from()};
+  *result = ingest_array_given(given, 0, read_only);
   return true;
 }
 

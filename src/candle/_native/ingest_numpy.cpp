@@ -106,14 +106,12 @@ DTypeId dtype_of(PyArray_Descr* descr) {
   return learn(descr);
 }
 
-}  // namespace
-
-bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept {
-  *result = nullptr;
+[[gnu::always_inline]] inline PyObject* take(const Ingest& ingest, ReasonSet found,
+                                             bool read_only) {
   auto* array = reinterpret_cast<PyArrayObject*>(ingest.x);
   PyArray_Descr* descr = PyArray_DESCR(array);
   const DTypeId dtype = dtype_of(descr);
-  if (dtype == unknown_dtype) return true;
+  if (dtype == unknown_dtype) return nullptr;
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
   const int32_t ndim = PyArray_NDIM(array);
   const auto* shape = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
@@ -129,13 +127,28 @@ bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept {
       .device = {kDLCPU, 0},
       .dtype = dtype,
       .route = Route::numpy,
-      .read_only = !PyArray_ISWRITEABLE(array),
+      .read_only = read_only || !PyArray_ISWRITEABLE(array),
       .swapped = !PyArray_ISNBO(descr->byteorder),
       .padded = dtype_table[dtype].dlpack.bits < 8,
-      .reasons = 0,
+      .reasons = found,
   };
-  *result = finish(ingest, source, Owner::object(Ref::borrow(ingest.x)));
+  return finish(ingest, source, Owner::object(Ref::borrow(ingest.x)));
+}
+
+}  // namespace
+
+bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept {
+  *result = take(ingest, 0, false);
   return true;
+}
+
+PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only) noexcept {
+  const TypeRecord* record = record_of(Py_TYPE(ingest.x));
+  if (record == nullptr) return nullptr;
+  if (record->kind == TypeKind::numpy) return take(ingest, found, read_only);
+  PyErr_Format(PyExc_BufferError, "%s gives %s in place of an ndarray", ingest.producer(),
+               Py_TYPE(ingest.x)->tp_name);
+  return nullptr;
 }
 
 }  // namespace candle

@@ -66,7 +66,7 @@ struct Survey {
   int32_t known = 0;   // extents known so far
   int rank = -1;
   bool numbers_only = true;
-  Ref too_large;  // an int only uint64 holds
+  Ref too_large;  // an int beyond int64
 
   bool leaf(PyObject* x, int32_t at) {
     if (depth == -1) depth = at;
@@ -78,8 +78,9 @@ struct Survey {
       numbers_only = false;
       return true;
     }
-    if (scalar.kind == Scalar::Kind::unsigned_int) too_large = Ref::borrow(x);
-    const int found = rank_of(scalar.kind);
+    const bool large = is_large(scalar, x);
+    if (large || scalar.kind == Scalar::Kind::unsigned_int) too_large = Ref::borrow(x);
+    const int found = rank_of(large ? Scalar::Kind::unsigned_int : scalar.kind);
     if (found > rank) rank = found;
     return true;
   }
@@ -90,6 +91,7 @@ struct Survey {
     if (record == nullptr) return false;
     if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x))
       return leaf(x, at);
+    if (PyErr_Occurred()) return false;
     if (at == max_ndim) {
       PyErr_Format(PyExc_ValueError,
                    "sequences are nested more than %d deep, or one contains itself", max_ndim);
@@ -108,12 +110,14 @@ struct Survey {
     return each_item(items.get(), count, [this, at](PyObject* item) { return look(item, at + 1); });
   }
 
+  /// False with an error set where a lookup fails.
   static bool speaks_protocol(PyObject* x) {
     if (PyList_CheckExact(x) || PyTuple_CheckExact(x) || PyRange_Check(x)) return false;
+    const Request plain;
     for (PyObject* name : {state.names.dlpack, state.names.array_interface,
                            state.names.array_struct, state.names.array}) {
-      if (optional_attribute(x, name)) return true;
-      PyErr_Clear();
+      if (protocol_attribute({state.tensor_type, x, plain}, name)) return true;
+      if (PyErr_Occurred()) return false;
     }
     return false;
   }
@@ -157,9 +161,7 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
   if (dtype == unknown_dtype) {
     dtype = survey.rank < 0 ? id_float32 : dtype_of_rank[survey.rank];
     if (dtype == id_int64 && survey.too_large) {
-      PyErr_Format(PyExc_ValueError,
-                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"",
-                   survey.too_large.get());
+      refuse_large(survey.too_large.get());
       return nullptr;
     }
   }
@@ -259,9 +261,8 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   DTypeId dtype = ingest.request.dtype;
   if (dtype == unknown_dtype) {
     dtype = default_dtype(scalar);
-    if (scalar.kind == Scalar::Kind::unsigned_int) {
-      PyErr_Format(PyExc_ValueError,
-                   "%R does not fit int64; name a dtype that holds it: dtype=\"uint64\"", ingest.x);
+    if (scalar.kind == Scalar::Kind::unsigned_int || is_large(scalar, ingest.x)) {
+      refuse_large(ingest.x);
       return true;
     }
   }

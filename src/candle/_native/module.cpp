@@ -1,4 +1,7 @@
 // candle._native._core: the module, and the functions the Python layer calls on tensors.
+#include <algorithm>
+#include <climits>
+
 #include "copying.h"
 #include "counting_deleter.h"
 #include "demand.h"
@@ -7,7 +10,9 @@
 #include "export.h"
 #include "ingest.h"
 #include "tensor.h"
+#include "threads.h"
 #include "views.h"
+#include "words.h"
 
 namespace candle {
 
@@ -83,14 +88,28 @@ PyObject* py_fill(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO:fill", &to, &value)) return nullptr;
   Tensor* dst = tensor_argument(to);
   if (dst == nullptr) return nullptr;
-  if (!PyLong_Check(value) && !PyFloat_Check(value) && !PyComplex_Check(value)) {
-    PyErr_Format(PyExc_TypeError, "a tensor is filled with a number, not with %s",
+  if (PyLong_Check(value) || PyFloat_Check(value) || PyComplex_Check(value)) {
+    if (!assign(dst, value)) return nullptr;
+    Py_RETURN_NONE;
+  }
+  Ref made;  // of a framework's number, or tensor without axes
+  if (value != Py_None && !PyUnicode_Check(value) && !PyList_Check(value) &&
+      !PyTuple_Check(value)) {
+    made = Ref::steal(ingest_anything(state.tensor_type, value, Request{}));
+    if (!made) return nullptr;
+  }
+  const auto* number = reinterpret_cast<Tensor*>(made.get());
+  if (number == nullptr || number->ndim() > 0) {
+    PyErr_Format(PyExc_TypeError,
+                 "a tensor is filled with one number, not with %s; copy_() takes what broadcasts",
                  Py_TYPE(value)->tp_name);
     return nullptr;
   }
-  if (!assign(dst, value)) return nullptr;
+  if (!copy_into(dst, number)) return nullptr;
   Py_RETURN_NONE;
 }
+
+PyObject* py_in_words(PyObject*, PyObject* value) { return in_words(value).release(); }
 
 PyObject* materialise(PyObject*, PyObject* args) {
   PyObject* from;
@@ -129,9 +148,18 @@ PyObject* py_live(PyObject*, PyObject*) {
                        static_cast<long long>(live.exports.get()));
 }
 
-template <auto function>
-PyCFunction fast() {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+PyObject* py_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+
+PyObject* py_set_num_threads(PyObject*, PyObject* argument) {
+  int overflow;
+  const long count = PyLong_AsLongAndOverflow(argument, &overflow);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  if (count < 1 && overflow <= 0) {
+    PyErr_Format(PyExc_ValueError, "a copy takes at least one thread, not %R", argument);
+    return nullptr;
+  }
+  set_num_threads(overflow > 0 ? INT_MAX : static_cast<int>(std::min<long>(count, INT_MAX)));
+  Py_RETURN_NONE;
 }
 
 constexpr char from_dlpack_doc[] =
@@ -155,19 +183,19 @@ constexpr char asarray_doc[] =
     "asarray($module, data, /, *, dtype=None, device=None, copy=None)\n--\n\n"
     "A Tensor of anything: see Tensor. Shares memory where it can.";
 
-PyMethodDef from_dlpack_method = {"from_dlpack", fast<from_dlpack>(), METH_FASTCALL | METH_KEYWORDS,
-                                  from_dlpack_doc};
+PyMethodDef from_dlpack_method = {"from_dlpack", function_of<from_dlpack>(),
+                                  METH_FASTCALL | METH_KEYWORDS, from_dlpack_doc};
 
 PyMethodDef module_methods[] = {
-    {"asarray", fast<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
-    {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
+    {"asarray", function_of<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
+    {"ingest_by", function_of<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
      "where it does not apply."},
     {"exchange_floor", exchange_floor, METH_O,
      "exchange_floor($module, x, /)\n--\n\n"
      "Takes a managed tensor from the table of x's type and gives it back: what no ingest can "
      "beat, for benchmarks."},
-    {"register", fast<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
+    {"register", function_of<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
      "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it "
      "needs."},
     {"listen", listen, METH_O,
@@ -184,20 +212,24 @@ PyMethodDef module_methods[] = {
     {"assign", py_assign, METH_VARARGS,
      "assign($module, dst, value, /)\n--\n\nWhat dst[...] = value does."},
     {"fill", py_fill, METH_VARARGS,
-     "fill($module, dst, value, /)\n--\n\nWrites a number to every element."},
+     "fill($module, dst, value, /)\n--\n\nWrites a number, or a tensor without axes, to every "
+     "element."},
+    {"in_words", py_in_words, METH_O,
+     "in_words($module, value, /)\n--\n\nA value as a message shows it, ints of any size "
+     "included."},
     {"materialise", materialise, METH_VARARGS,
      "materialise($module, t, dtype_id=-1, /)\n--\n\nA fresh row-major copy, cast if a dtype is "
      "given."},
     {"conform", py_conform, METH_VARARGS,
      "conform($module, t, demand, copy, /)\n--\n\nThe tensor itself if it meets the demand, else a "
      "copy that does."},
-    {"restride", fast<restride>(), METH_FASTCALL,
+    {"restride", function_of<restride>(), METH_FASTCALL,
      "restride($module, t, shape, stride, offset=0, /)\n--\n\nA view inside the tensor; counts "
      "elements."},
-    {"reshaped_stride", fast<reshaped_stride>(), METH_FASTCALL,
+    {"reshaped_stride", function_of<reshaped_stride>(), METH_FASTCALL,
      "reshaped_stride($module, t, shape, /)\n--\n\nStrides that give a shape without a copy, or "
      "None."},
-    {"reinterpret", fast<reinterpret>(), METH_FASTCALL,
+    {"reinterpret", function_of<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
     {"lender", lender, METH_O,
      "lender($module, t, /)\n--\n\nThe type whose device memory a tensor lies in, or None."},
@@ -205,6 +237,10 @@ PyMethodDef module_methods[] = {
      "legacy_capsule($module, t, stream=None, /)\n--\n\nA legacy capsule for a consumer that never "
      "writes; "
      "shares read-only memory too."},
+    {"num_threads", py_num_threads, METH_NOARGS,
+     "num_threads($module, /)\n--\n\nHow many threads share a big copy."},
+    {"set_num_threads", py_set_num_threads, METH_O,
+     "set_num_threads($module, count, /)\n--\n\nSays how many threads share a big copy."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
      "exports."},
@@ -225,21 +261,66 @@ int add_from_dlpack(PyObject* module) {
   return PyModule_AddObjectRef(module, "from_dlpack", function.get());
 }
 
+/// The names of the reasons that a copy puts right.
+PyObject* curable_reasons() {
+  Ref names = Ref::steal(PyTuple_New(std::popcount(~fatal_reasons)));
+  for (int i = 0; names && i < PyTuple_GET_SIZE(names.get()); i++) {
+    PyObject* name = PyUnicode_FromString(reason_names[i]);
+    if (name == nullptr) return nullptr;
+    PyTuple_SET_ITEM(names.get(), i, name);
+  }
+  return names.release();
+}
+
+/// The one module of a process: what it made is kept for good, and would not go with another.
+PyObject* loaded = nullptr;
+bool python_ended = false;
+
+PyObject* create_module(PyObject* spec, PyModuleDef*) {
+  if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+    PyErr_SetString(PyExc_ImportError,
+                    "candle works in the main interpreter only: what a subinterpreter makes ends "
+                    "with it, and tensors' memory may not; import candle in the main one");
+    return nullptr;
+  }
+  if (python_ended) {
+    PyErr_SetString(PyExc_ImportError,
+                    "candle was loaded by a Python that has ended in this process, and cannot be "
+                    "loaded by another; start a new process");
+    return nullptr;
+  }
+  if (loaded != nullptr) return Py_NewRef(loaded);
+  const Ref name = Ref::steal(PyObject_GetAttrString(spec, "name"));
+  return name ? PyModule_NewObject(name.get()) : nullptr;
+}
+
 int exec_module(PyObject* module) {
+  if (module == loaded) {  // imported again, after somebody emptied sys.modules
+    forget_doors();
+    return 0;
+  }
   if (state.tensor_type != nullptr) {
-    PyErr_SetString(
-        PyExc_ImportError,
-        "candle's core can be loaded once in a process, and by the main interpreter only");
+    PyErr_SetString(PyExc_ImportError,
+                    "candle's core has failed to load before; start a new process");
     return -1;
   }
   if (init_state() < 0 || init_tensor_type(module) < 0 || init_demand_type(module) < 0 ||
       init_buffer_type(module) < 0) {
     return -1;
   }
-  return init_exchange_table() < 0 ? -1 : add_from_dlpack(module);
+  const Ref curable = Ref::steal(curable_reasons());
+  if (!curable || PyModule_AddObjectRef(module, "curable_reasons", curable.get()) < 0) return -1;
+  if (init_exchange_table() < 0 || add_from_dlpack(module) < 0) return -1;
+  if (Py_AtExit([] { python_ended = true; }) < 0) {
+    PyErr_SetString(PyExc_ImportError, "CPython has no place left for candle's exit function");
+    return -1;
+  }
+  loaded = Py_NewRef(module);
+  return 0;
 }
 
 PyModuleDef_Slot module_slots[] = {
+    {Py_mod_create, reinterpret_cast<void*>(create_module)},
     {Py_mod_exec, reinterpret_cast<void*>(exec_module)},
 #if PY_VERSION_HEX >= 0x030c0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},

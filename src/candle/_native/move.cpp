@@ -18,6 +18,7 @@ Ref reasons_of(const Move& move) {
 
 /// "torch.Tensor", and plain names of candle's own type and of builtins.
 Ref full_name(PyTypeObject* type) {
+  if (type == nullptr) return Ref::steal(PyUnicode_FromString(ownerless));
   if (type == state.tensor_type) return Ref::steal(PyUnicode_FromString("candle"));
   PyObject* object = reinterpret_cast<PyObject*>(type);
   const Ref module = Ref::steal(PyObject_GetAttrString(object, "__module__"));
@@ -31,32 +32,34 @@ Ref full_name(PyTypeObject* type) {
   return Ref::steal(PyUnicode_FromFormat("%U.%U", module.get(), name.get()));
 }
 
-Ref describe_move(const Move& move) {
+/// The Plan that Python sees; nothing with an error set.
+Ref plan_of(const Move& move) {
   const Ref reasons = reasons_of(move);
   const Ref producer = full_name(move.producer);
   if (!reasons || !producer) return {};
-  return Ref::steal(Py_BuildValue("(ssLOOs)", route_names[static_cast<int>(move.decision.route)],
-                                  action_names[static_cast<int>(move.decision.action)],
-                                  static_cast<long long>(move.decision.nbytes), reasons.get(),
-                                  producer.get(), move.demand.consumer));
+  return Ref::steal(PyObject_CallFunction(state.hooks.make_plan, "ssLOOs",
+                                          route_names[static_cast<int>(move.decision.route)],
+                                          action_names[static_cast<int>(move.decision.action)],
+                                          static_cast<long long>(move.decision.nbytes),
+                                          reasons.get(), producer.get(), move.demand.consumer));
 }
 
-void raise_from_hook(const Ref& arguments) {
-  if (!arguments) return;
-  Ref error = Ref::steal(PyObject_CallObject(state.hooks.refusal, arguments.get()));
+void raise_refusal(const Ref& plan) {
+  if (!plan) return;
+  const Ref error = Ref::steal(PyObject_CallOneArg(state.hooks.refusal, plan.get()));
   if (error) PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())), error.get());
 }
 
 }  // namespace
 
-void refuse(const Move& move) noexcept { raise_from_hook(describe_move(move)); }
+void refuse(const Move& move) noexcept { raise_refusal(plan_of(move)); }
 
 void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* producer) noexcept {
   const Ref name = full_name(producer);
   if (!name) return;
-  raise_from_hook(Ref::steal(Py_BuildValue("(ssi[(ss)]Os)", route_names[static_cast<int>(route)],
-                                           action_names[static_cast<int>(Action::refuse)], 0, code,
-                                           fact, name.get(), "candle")));
+  raise_refusal(Ref::steal(PyObject_CallFunction(
+      state.hooks.make_plan, "ssi[(ss)]Os", route_names[static_cast<int>(route)],
+      action_names[static_cast<int>(Action::refuse)], 0, code, fact, name.get(), "candle")));
 }
 
 void blame_producer(const char* producer) noexcept {
@@ -78,10 +81,9 @@ void blame_producer(const char* producer) noexcept {
 
 bool detail::tell_listener(const Move& move) noexcept {
   if (state.hooks.listener == nullptr) return true;
-  Ref listener = Ref::borrow(state.hooks.listener);
-  Ref arguments = describe_move(move);
-  if (!arguments) return false;
-  return static_cast<bool>(Ref::steal(PyObject_CallObject(listener.get(), arguments.get())));
+  const Ref listener = Ref::borrow(state.hooks.listener);
+  const Ref plan = plan_of(move);
+  return plan && static_cast<bool>(Ref::steal(PyObject_CallOneArg(listener.get(), plan.get())));
 }
 
 }  // namespace candle

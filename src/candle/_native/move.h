@@ -8,12 +8,15 @@
 
 namespace candle {
 
+/// What messages call the producer of memory that came without an object.
+inline constexpr const char* ownerless = "a managed tensor";
+
 /// One move, as the ledger and a refusal's plan describe it.
 struct Move {
   const Decision& decision;
   const Source& source;
   const Demand& demand;
-  PyTypeObject* producer;
+  PyTypeObject* producer;  // nullptr where there is none
 };
 
 /// Sets the exception of a refused move: a CopyError with its plan where a copy would have helped,

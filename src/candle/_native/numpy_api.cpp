@@ -3,6 +3,11 @@
 
 namespace candle {
 
-bool import_numpy() noexcept { return PyArray_API != nullptr || _import_array() == 0; }
+bool import_numpy() noexcept {
+  if (PyArray_API != nullptr) return true;
+  if (_import_array() == 0) return true;
+  PyArray_API = nullptr;  // it is set before the checks that failed
+  return false;
+}
 
 }  // namespace candle

@@ -70,6 +70,12 @@ class WithoutGil {
   PyThreadState* state_;
 };
 
+/// A function of any of CPython's calling conventions, as its tables of methods hold it.
+template <auto function>
+PyCFunction function_of() {
+  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+}
+
 inline bool interpreter_ending() {
 #if PY_VERSION_HEX >= 0x030d0000
   return !Py_IsInitialized() || Py_IsFinalizing();

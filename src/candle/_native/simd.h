@@ -10,10 +10,10 @@
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define CANDLE_HAS_AVX2 1
 #if defined(__clang__)
-#define CANDLE_BEGIN_AVX2                                                          \
-  _Pragma(                                                                         \
-      "clang attribute push(__attribute__((target(\"avx2,fma,f16c,bmi,bmi2\"))), " \
-      "apply_to = function)")
+// clang-format off: a pragma is one string
+#define CANDLE_BEGIN_AVX2 \
+  _Pragma("clang attribute push(__attribute__((target(\"avx2,fma,f16c,bmi,bmi2\"))), apply_to = function)")
+// clang-format on
 #define CANDLE_END_SIMD _Pragma("clang attribute pop")
 #else
 #define CANDLE_BEGIN_AVX2 \

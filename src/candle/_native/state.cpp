@@ -1,5 +1,7 @@
 #include "state.h"
 
+#include "words.h"
+
 namespace candle {
 
 State state;
@@ -56,6 +58,7 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"make_device", &h.make_device},
       {"as_device", &h.as_device},
       {"recognise", &h.recognise},
+      {"make_plan", &h.make_plan},
       {"refusal", &h.refusal},
       {"load_door", &h.load_door},
       {"numpy_in", &h.numpy_in},
@@ -138,6 +141,22 @@ bool parse_device(PyObject* value, Request* request) noexcept {
   request->somewhere = true;
   request->device = {static_cast<DLDeviceType>(type), id};
   return true;
+}
+
+bool parse_host_stream(PyObject* value) noexcept {
+  if (value == Py_None) return true;
+  if (!PyLong_Check(value)) {
+    PyErr_Format(PyExc_TypeError, "stream is None or an int, not %s", Py_TYPE(value)->tp_name);
+    return false;
+  }
+  int overflow;
+  if (PyLong_AsLongAndOverflow(value, &overflow) == -1 && overflow == 0) return true;
+  const Ref text = in_words(value);
+  if (text) {
+    PyErr_Format(PyExc_ValueError, "stream=%U: memory on the CPU has no streams; pass None or -1",
+                 text.get());
+  }
+  return false;
 }
 
 int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,

@@ -30,15 +30,16 @@ struct Names {
 
 /// Python callables and objects that other modules register; each is set once, at import.
 struct Hooks {
-  PyObject* dtypes;       // tuple of DType, in the order of dtype_table
-  PyObject* as_dtype;     // anything -> DType
-  PyObject* cpu;          // the CPU's Device
-  PyObject* make_device;  // DLPack type, number -> Device
-  PyObject* as_device;    // anything -> Device
-  PyObject* recognise;    // type -> Record or None (frameworks)
-  PyObject* refusal;  // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
-  PyObject* listener;      // the ledger's record(), while somebody listens
-  PyObject* load_door;     // name of a framework -> (exchange table, Demand) (frameworks)
+  PyObject* dtypes;        // tuple of DType, in the order of dtype_table
+  PyObject* as_dtype;      // anything -> DType
+  PyObject* cpu;           // the CPU's Device
+  PyObject* make_device;   // DLPack type, number -> Device
+  PyObject* as_device;     // anything -> Device
+  PyObject* recognise;     // type -> Record or None (frameworks)
+  PyObject* make_plan;     // route, action, nbytes, reasons, producer, consumer -> Plan
+  PyObject* refusal;       // Plan -> the exception to raise
+  PyObject* listener;      // told of the Plan of every copy, while somebody listens
+  PyObject* load_door;     // name of a framework -> (exchange table, Demand, ...) (frameworks)
   PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
   PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
   PyObject* device_copy;   // tensor, dtype or None, device, stream -> Tensor (cuda)
@@ -71,17 +72,21 @@ PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nar
 /// `_core.listen(callable)`: who is told of every copy; None: nobody.
 PyObject* listen(PyObject* module, PyObject* listener);
 
+struct Tensor;
+
 /// What a caller asked for in an ingest or export.
 struct Request {
   CopyMode copy = CopyMode::if_needed;
   DTypeId dtype = unknown_dtype;
   bool c_order = false;
+  Tensor* into = nullptr;  // where the elements are to be copied; it may be written
   bool somewhere = false;  // on `device`
   DLDevice device = {kDLCPU, 0};
-  PyObject* stream = nullptr;  // of a raw capsule: where work on it may be pending
+  PyObject* stream = nullptr;  // borrowed; of a raw capsule: where work on it may be pending
 
   bool is_plain() const {
-    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && !somewhere;
+    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && into == nullptr &&
+           !somewhere;
   }
 };
 
@@ -89,6 +94,8 @@ struct Request {
 bool parse_copy(PyObject* value, CopyMode* mode) noexcept;
 bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
 bool parse_device(PyObject* value, Request* request) noexcept;
+/// `stream=` for memory of the host, which has none: None or -1, else a ValueError.
+bool parse_host_stream(PyObject* value) noexcept;
 
 /// The index of a keyword among those accepted by value; -1 with a TypeError set.
 int keyword_by_value(const char* function, PyObject* name, PyObject* const* accepted,

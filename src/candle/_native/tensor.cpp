@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "ingest.h"
+#include "words.h"
 
 namespace candle {
 
@@ -283,7 +284,8 @@ int32_t parse_extents(PyObject* sequence, int64_t* values, const char* what) noe
     values[i] = PyLong_AsLongLong(number.get());
     if (values[i] == -1 && PyErr_Occurred()) {
       if (PyErr_ExceptionMatches(PyExc_OverflowError)) {
-        PyErr_Format(PyExc_ValueError, "%R does not fit 64 bits", number.get());
+        const Ref text = in_words(number.get());
+        if (text) PyErr_Format(PyExc_ValueError, "%U does not fit 64 bits", text.get());
       }
       return -1;
     }

@@ -1,5 +1,6 @@
 #include "type_record.h"
 
+#include <memory>
 #include <new>
 #include <string_view>
 
@@ -11,19 +12,20 @@ namespace candle {
 
 namespace {
 
-/// The attribute as a new reference, nullptr where it is None or absent.
-PyObject* attribute(PyObject* object, const char* name) {
-  PyObject* value = PyObject_GetAttrString(object, name);
-  if (value == nullptr) PyErr_Clear();
-  if (value != Py_None) return value;
-  drop(value);
-  return nullptr;
+/// The attribute of a Record; nothing where it is None or absent. False with an error set.
+bool attribute(PyObject* answer, const char* name, Ref* value) {
+  *value = Ref::steal(PyObject_GetAttrString(answer, name));
+  if (value->get() == Py_None) *value = Ref();
+  if (!PyErr_Occurred()) return true;
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return false;
+  PyErr_Clear();
+  return true;
 }
 
-Question question(PyObject* method) {
-  Question asked{method, nullptr};
-  if (method != nullptr && Py_IS_TYPE(method, &PyMethodDescr_Type)) {
-    const PyMethodDef* definition = reinterpret_cast<PyMethodDescrObject*>(method)->d_method;
+Question question(Ref&& method) {
+  Question asked{method.release(), nullptr};
+  if (asked.method != nullptr && Py_IS_TYPE(asked.method, &PyMethodDescr_Type)) {
+    const PyMethodDef* definition = reinterpret_cast<PyMethodDescrObject*>(asked.method)->d_method;
     if (definition->ml_flags == METH_NOARGS) asked.direct = definition->ml_meth;
   }
   return asked;
@@ -36,8 +38,40 @@ Attribute getset(const Ref& descriptor) {
   return {definition->get, definition->closure};
 }
 
+/// Whether everything can be asked that a framework's own table does not look at.
+bool guarded(const TypeRecord& record) {
+  return record.requires_grad.get != nullptr && record.byte_dtypes != nullptr &&
+         record.is_conj.method != nullptr && record.is_neg.method != nullptr;
+}
+
+/// Fills a record from the Record that frameworks/ gave; false with an error set.
 bool fill(TypeRecord* record, PyObject* answer) {
-  Ref kind = Ref::steal(attribute(answer, "kind"));
+  Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, hold,
+      holds_itself, work_stream, record_stream, device_guard, import_stream, stand_in, explain;
+  struct {
+    const char* name;
+    Ref* value;
+  } const attributes[] = {
+      {"kind", &kind},
+      {"read_only", &read_only},
+      {"table", &table},
+      {"requires_grad", &requires_grad},
+      {"dtype", &dtype},
+      {"byte_dtypes", &byte_dtypes},
+      {"is_conj", &is_conj},
+      {"is_neg", &is_neg},
+      {"hold", &hold},
+      {"holds_itself", &holds_itself},
+      {"work_stream", &work_stream},
+      {"record_stream", &record_stream},
+      {"device_guard", &device_guard},
+      {"import_stream", &import_stream},
+      {"stand_in", &stand_in},
+      {"explain", &explain},
+  };
+  for (const auto& wanted : attributes) {
+    if (!attribute(answer, wanted.name, wanted.value)) return false;
+  }
   const char* name = kind ? PyUnicode_AsUTF8(kind.get()) : "plain";
   if (name == nullptr) return false;
   const std::string_view known(name);
@@ -49,29 +83,23 @@ bool fill(TypeRecord* record, PyObject* answer) {
   } else if (known == "stand_in") {
     record->kind = TypeKind::stand_in;
   }
-  Ref read_only = Ref::steal(attribute(answer, "read_only"));
   record->read_only = read_only.get() == Py_True;
-  Ref table = Ref::steal(attribute(answer, "table"));
   if (table) record->table = table_in(table.get());
-  record->requires_grad = getset(Ref::steal(attribute(answer, "requires_grad")));
-  record->dtype = getset(Ref::steal(attribute(answer, "dtype")));
-  record->byte_dtypes = attribute(answer, "byte_dtypes");
-  record->is_conj = question(attribute(answer, "is_conj"));
-  record->is_neg = question(attribute(answer, "is_neg"));
-  Ref holds_itself = Ref::steal(attribute(answer, "holds_itself"));
+  record->requires_grad = getset(requires_grad);
+  record->dtype = getset(dtype);
+  if (record->dtype.get != nullptr) record->byte_dtypes = byte_dtypes.release();
+  record->is_conj = question(std::move(is_conj));
+  record->is_neg = question(std::move(is_neg));
   record->holds_itself = holds_itself.get() == Py_True;
-  record->hold = attribute(answer, "hold");
-  record->work_stream = attribute(answer, "work_stream");
-  record->record_stream = attribute(answer, "record_stream");
-  record->device_guard = attribute(answer, "device_guard");
-  const Ref import_stream = Ref::steal(attribute(answer, "import_stream"));
+  record->hold = hold.release();
+  record->work_stream = work_stream.release();
+  record->record_stream = record_stream.release();
+  record->device_guard = device_guard.release();
   if (import_stream) record->import_stream = PyLong_AsLongLong(import_stream.get());
-  record->stand_in = attribute(answer, "stand_in");
-  record->explain = attribute(answer, "explain");
-  const bool half_guarded = record->byte_dtypes != nullptr && record->dtype.get == nullptr;
-  if (record->kind == TypeKind::exchange && (record->table == nullptr || half_guarded)) {
+  record->stand_in = stand_in.release();
+  record->explain = explain.release();
+  if (record->kind == TypeKind::exchange && (record->table == nullptr || !guarded(*record))) {
     record->kind = TypeKind::plain;
-    record->byte_dtypes = nullptr;
   }
   return true;
 }
@@ -88,7 +116,7 @@ void look_for_table(TypeRecord* record) {
     return;
   }
   record->table = table_in(capsule);
-  if (record->table != nullptr) record->kind = TypeKind::exchange;
+  if (record->table != nullptr) record->kind = TypeKind::foreign_exchange;
 }
 
 constexpr char record_name[] = "candle type record";
@@ -105,11 +133,6 @@ PyObject* forget(PyObject* capsule, PyObject*) {
     place->store(record->next);
   } else {
     before->next = record->next;
-  }
-  for (PyObject* owned : {record->is_conj.method, record->is_neg.method, record->byte_dtypes,
-                          record->hold, record->work_stream, record->record_stream,
-                          record->device_guard, record->stand_in, record->explain, record->watch}) {
-    drop(owned);
   }
   delete record;
 #endif
@@ -129,8 +152,12 @@ bool watch(TypeRecord* record) {
 }
 
 TypeRecord* make_record(PyTypeObject* type) {
-  TypeRecord record;
-  record.type = type;
+  std::unique_ptr<TypeRecord> record(new (std::nothrow) TypeRecord);
+  if (record == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  record->type = type;
   PyObject* object = reinterpret_cast<PyObject*>(type);
   const Ref answer =
       state.hooks.recognise == nullptr
@@ -138,20 +165,11 @@ TypeRecord* make_record(PyTypeObject* type) {
           : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
   if (!answer) return nullptr;
   if (answer.get() == Py_None) {
-    look_for_table(&record);
-  } else if (!fill(&record, answer.get())) {
+    look_for_table(record.get());
+  } else if (!fill(record.get(), answer.get())) {
     return nullptr;
   }
-  auto* kept = new (std::nothrow) TypeRecord(record);
-  if (kept == nullptr) {
-    PyErr_NoMemory();
-    return nullptr;
-  }
-  if (!watch(kept)) {
-    delete kept;
-    return nullptr;
-  }
-  return kept;
+  return watch(record.get()) ? record.release() : nullptr;
 }
 
 /// 1, 0, or -1 with an error set.
@@ -164,6 +182,13 @@ int ask(const Question& asked, PyObject* x) {
 
 }  // namespace
 
+TypeRecord::~TypeRecord() {
+  for (PyObject* owned : {is_conj.method, is_neg.method, byte_dtypes, hold, work_stream,
+                          record_stream, device_guard, stand_in, explain, watch}) {
+    drop(owned);
+  }
+}
+
 std::atomic<TypeRecord*> detail::records[record_slots];
 
 const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
@@ -171,6 +196,7 @@ const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
   for (const TypeRecord* at = head.load(std::memory_order_acquire); at != nullptr; at = at->next) {
     if (at->type == type) return at;
   }
+  const Ref held = Ref::borrow(reinterpret_cast<PyObject*>(type));  // asking runs Python
   TypeRecord* record = make_record(type);
   if (record == nullptr) return nullptr;
   record->next = head.load(std::memory_order_relaxed);

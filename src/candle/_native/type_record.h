@@ -10,10 +10,11 @@
 namespace candle {
 
 enum class TypeKind : uint8_t {
-  plain,     // nothing is known: the protocols are tried in their order
-  numpy,     // exactly numpy.ndarray: its C struct is read
-  exchange,  // the type carries a DLPack C exchange table
-  stand_in,  // a Python function gives another object in its place, or refuses
+  plain,             // nothing is known: the protocols are tried in their order
+  numpy,             // exactly numpy.ndarray: its C struct is read
+  exchange,          // a DLPack C exchange table of a framework known here, with its guards
+  foreign_exchange,  // a table that the type carries itself
+  stand_in,          // a Python function gives another object in its place, or refuses
 };
 
 /// A method without arguments that answers yes or no. A builtin one is called without the detour of
@@ -29,7 +30,13 @@ struct Attribute {
   void* closure = nullptr;
 };
 
+/// Holds its references; whoever uses it while Python code may run holds the type.
 struct TypeRecord {
+  TypeRecord() = default;
+  TypeRecord(const TypeRecord&) = delete;
+  TypeRecord& operator=(const TypeRecord&) = delete;
+  ~TypeRecord();
+
   PyTypeObject* type = nullptr;
   PyObject* watch = nullptr;   // a weak reference to the type, which ends the record with it
   TypeRecord* next = nullptr;  // of the same slot

@@ -15,6 +15,9 @@ bool say(Fact* fact, const char* format, Values... values) {
   return false;
 }
 
+/// The first page is never mapped: a pointer into it is NULL with something added.
+constexpr uintptr_t first_page = 4096;
+
 /// Looks closely at what the quick look could not accept. Fills `size`; false with the words of
 /// what is wrong.
 bool look_closely(const DLTensor& tensor, DTypeId dtype, bool padded, int64_t* size, Fact* wrong) {
@@ -26,14 +29,21 @@ bool look_closely(const DLTensor& tensor, DTypeId dtype, bool padded, int64_t* s
   *size = count_elements(ndim, tensor.shape);
   if (*size < 0 || bytes_of(*size, dtype, padded) < 0)
     return say(wrong, "its size does not fit 63 bits");
-  if (*size == 0 || tensor.strides == nullptr) return true;
-  Span span;
-  int64_t reach;
+  if (*size == 0) return true;
+  Span span = {0, *size - 1};
+  int64_t low, high;
   const int bits = item_bits(tensor.dtype, padded);
-  if (!element_span(ndim, tensor.shape, tensor.strides, &span) ||
-      __builtin_mul_overflow(span.high, bits, &reach) ||
-      __builtin_mul_overflow(span.low, bits, &reach)) {
+  if ((tensor.strides != nullptr && !element_span(ndim, tensor.shape, tensor.strides, &span)) ||
+      __builtin_mul_overflow(span.high, bits, &high) ||
+      __builtin_mul_overflow(span.low, bits, &low)) {
     return say(wrong, "its strides reach beyond the address space");
+  }
+  // Whether the first element itself has an address is looked at further on.
+  const auto first = reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset;
+  uintptr_t end;
+  if (first < static_cast<uintptr_t>(-(low / 8)) ||
+      __builtin_add_overflow(first, static_cast<uintptr_t>(high / 8 + bits / 8), &end)) {
+    return say(wrong, "its elements reach beyond the address space from 0x%" PRIxPTR " on", first);
   }
   return true;
 }
@@ -51,6 +61,25 @@ bool quick_look(int32_t ndim, const int64_t* shape, const int64_t* strides, int6
   }
   *size = static_cast<int64_t>(count);
   return bits >> 31 == 0 && count > 0;
+}
+
+/// Where an address may lie so that what a quick look accepts, elements of 16 bytes at most, ends
+/// before the address space does.
+constexpr uintptr_t last = UINTPTR_MAX - 16 * (uintptr_t{max_ndim} << 31);
+
+bool no_memory(const DLTensor& tensor, int64_t size, Fact* wrong) {
+  const auto data = reinterpret_cast<uintptr_t>(tensor.data);
+  if (data == 0) return say(wrong, "it has %" PRId64 " elements and no memory (NULL)", size);
+  if (data < first_page) {
+    return say(wrong,
+               "it has %" PRId64 " elements and no memory (the address 0x%" PRIxPTR
+               " lies in the page at NULL)",
+               size, data);
+  }
+  return say(wrong,
+             "its address 0x%" PRIxPTR " with byte_offset %" PRIu64
+             " leads out of the address space",
+             data, tensor.byte_offset);
 }
 
 }  // namespace
@@ -79,13 +108,13 @@ bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* s
       strides = spare;
     }
   }
-  if (size > 0 && tensor.data == nullptr) {
-    return say(wrong, "it has %" PRId64 " elements and no memory (NULL)", size);
-  }
   auto address = reinterpret_cast<uintptr_t>(tensor.data);
-  if (size > 0 && __builtin_add_overflow(address, tensor.byte_offset, &address)) {
-    return say(wrong, "its byte_offset of %" PRIu64 " leads out of the address space",
-               tensor.byte_offset);
+  if (size > 0) {
+    const bool wraps = __builtin_add_overflow(address, tensor.byte_offset, &address);
+    const bool far = static_cast<int64_t>(tensor.byte_offset) < 0;
+    if (reinterpret_cast<uintptr_t>(tensor.data) < first_page || wraps || far || address > last) {
+      return no_memory(tensor, size, wrong);
+    }
   }
   source->data = reinterpret_cast<std::byte*>(address);
   source->size = size;

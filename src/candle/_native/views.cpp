@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor.h"
+#include "words.h"
 
 namespace candle {
 
@@ -66,8 +67,14 @@ PyObject* restride(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (count < 0) return nullptr;
   const int64_t offset = nargs == 4 ? PyLong_AsLongLong(args[3]) : 0;
   if (offset == -1 && PyErr_Occurred()) return nullptr;
-  if (count != ndim || !inside(tensor, ndim, shape, strides, offset)) {
-    PyErr_SetString(PyExc_ValueError, "the view reaches outside the tensor");
+  if (count != ndim) {
+    PyErr_Format(PyExc_ValueError, "%d extents and %d strides; give one stride for each extent",
+                 ndim, count);
+    return nullptr;
+  }
+  if (!inside(tensor, ndim, shape, strides, offset)) {
+    PyErr_SetString(PyExc_ValueError,
+                    "the view reaches outside the tensor; a view can only show elements it has");
     return nullptr;
   }
   std::byte* data = tensor->data;
@@ -86,8 +93,11 @@ PyObject* reshaped_stride(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const int32_t ndim = parse_shape(args[1], shape);
   if (ndim < 0) return nullptr;
   if (count_elements(ndim, shape) != tensor->size) {
-    PyErr_Format(PyExc_ValueError, "%lld elements do not make the shape %R",
-                 static_cast<long long>(tensor->size), args[1]);
+    const Ref text = in_words(args[1]);
+    if (text) {
+      PyErr_Format(PyExc_ValueError, "%lld elements do not make the shape %U",
+                   static_cast<long long>(tensor->size), text.get());
+    }
     return nullptr;
   }
   if (!reshape_strides(tensor->ndim(), tensor->shape(), tensor->strides(), ndim, shape, strides))

@@ -22,7 +22,9 @@ _FILES = {
     "jaxlib": "jax",
     "mlx": "immutable",
     "numpy": "numpy",
-    "pyarrow": "immutable",
+    "pyarrow": "arrow",
+    "scipy": "sparse",
+    "sparse": "sparse",
     "tensorflow": "tensorflow",
     "torch": "torch",
 }

@@ -1,4 +1,4 @@
-"""Frameworks whose arrays are immutable, though their capsules do not say so: mlx and Arrow."""
+"""Frameworks whose arrays are immutable, though their capsules do not say so: mlx."""
 
 from __future__ import annotations
 

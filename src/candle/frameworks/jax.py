@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 from .._native import _core
+from ..plan import refuse
 from .record import Record
+from .sparse import refuse_sparse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from .._native._core import Tensor
 
@@ -40,10 +44,33 @@ _with_x64 = _demand(())
 _without_x64 = _demand(_WIDE)
 
 
+def _refuse_traced(x: object) -> NoReturn:
+    """Refuse a tracer; jax's own message is longer than a screen."""
+    fact = "the array stands in an array's place inside a transform (jit, vmap, grad)"
+    refuse("dlpack_versioned", "traced", f"{fact}, and has no memory", type(x).__name__)
+
+
+def _explain(x: Any) -> object:
+    """Give integers below a byte as numpy's, which is a copy: jax exports them in no other way."""
+    name = str(x.dtype)
+    if name in ("int2", "uint2"):
+        refuse("dlpack_versioned", "no_dtype", f"candle has no {name}", "jax.Array")
+    if name not in ("int4", "uint4"):
+        return None
+    import numpy as np
+
+    return np.asarray(x)
+
+
 def record(cls: type, base: type) -> Record | None:
     """Read-only: a jax capsule is a legacy one and cannot say it."""
+    if str(base.__module__).startswith("jax.experimental.sparse"):
+        return Record("stand_in", stand_in=refuse_sparse)
+    tracer = getattr(getattr(sys.modules.get("jax"), "core", None), "Tracer", ())
+    if issubclass(cls, tracer):
+        return Record("stand_in", stand_in=_refuse_traced)
     # -1 would go to the driver as it is, and None waits on the host.
-    return Record("plain", read_only=True, import_stream=1)
+    return Record("plain", read_only=True, explain=_explain, import_stream=1)
 
 
 class _Handout:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
-from ..plan import refusal
+from ..plan import refuse
 from .record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 __all__ = ["dtype_in", "dtype_out", "record"]
 
@@ -18,16 +18,13 @@ _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
 
 
-def _refuse(code: str, fact: str, producer: str = "numpy.ndarray") -> NoReturn:
-    raise refusal("numpy", "refuse", 0, [(code, fact)], producer, "candle")
-
-
 def _array(x: Any) -> object:
     """Give an exact ndarray over a subclass's memory, or a scalar's value."""
     import numpy as np
 
     if isinstance(x, np.ma.MaskedArray):
-        _refuse("masked", "the array has a mask, which candle does not carry", type(x).__name__)
+        fact = "the array has a mask, which candle does not carry"
+        refuse("numpy", "masked", fact, type(x).__name__)
     if isinstance(x, np.generic):
         if isinstance(x, np.void | np.object_ | np.character | np.datetime64 | np.timedelta64):
             dtype_in(x.dtype)
@@ -52,21 +49,29 @@ def dtype_in(dtype: Any) -> int:
 
     The ml_dtypes are told by their names: their typestrs say only "two bytes".
     """
-    name = dtype.type.__name__
-    if dtype.type.__module__.partition(".")[0] == "ml_dtypes" and name in _NUMBERS:
-        return _NUMBERS[name]
+    name: str = dtype.type.__name__
+    if dtype.type.__module__.partition(".")[0] != "ml_dtypes" or name not in _NUMBERS:
+        code, fact = _lack(dtype)
+        refuse("numpy", code, fact, "numpy.ndarray")
+    return _NUMBERS[name]
+
+
+def _lack(dtype: Any) -> tuple[str, str]:
+    """Give the reason, code and fact, why candle has no such dtype."""
     kind = dtype.kind
     if dtype.hasobject or kind == "O":
-        _refuse("python_objects", "the array holds Python objects, not numbers")
+        return "python_objects", "the array holds Python objects, not numbers"
     if dtype.names is not None:
-        _refuse("structured", f"the elements are records of the fields {', '.join(dtype.names)}")
+        return "structured", f"the elements are records of the fields {', '.join(dtype.names)}"
     if kind in "mM":
-        _refuse("datetime", f"the elements are {dtype}, times that candle has no dtype for")
+        return "datetime", f"the elements are {dtype}, times that candle has no dtype for"
     if kind in "fc":
-        _refuse("long_double", f"candle has no {dtype}: it differs from machine to machine")
+        return "long_double", f"candle has no {dtype}: it differs from machine to machine"
     if kind in "SUT":
-        _refuse("text", f"the elements are text ({dtype})")
-    _refuse("dtype_unknown", f"candle has no dtype for numpy's {dtype!r}")
+        return "text", f"the elements are text ({dtype})"
+    if dtype.type.__name__ == "void":
+        return "bits", f"the elements are {dtype}, bytes without a meaning"
+    return "no_dtype", f"candle has no {dtype}"
 
 
 def dtype_out(number: int) -> object:
@@ -77,6 +82,7 @@ def dtype_out(number: int) -> object:
     name = _ROWS[number][0]
     found = getattr(ml_dtypes, name, None)
     if found is None:
-        reasons = [("dtype_unknown", f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}")]
-        raise refusal("numpy", "refuse", 0, reasons, "candle", "numpy")
+        code = "pairs" if _ROWS[number][5] == "pair" else "dtype_unknown"
+        fact = f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}"
+        refuse("numpy", code, fact, "candle", "numpy")
     return np.dtype(found)

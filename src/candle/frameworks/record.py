@@ -16,8 +16,8 @@ class Record:
     ----------
     kind : str
         ``"plain"``: the protocols are tried in order. ``"numpy"``: exactly ndarray.
-        ``"exchange"``: by the C exchange
-        table. ``"stand_in"``: by the object that `stand_in` gives in its place.
+        ``"exchange"``: by the C exchange table, if all that it does not look at can be asked, else
+        as plain ones. ``"stand_in"``: by the object that `stand_in` gives in its place.
     read_only : bool
         Objects are immutable, though their capsules do not say so.
     table : capsule, optional
@@ -45,7 +45,8 @@ class Record:
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
     explain : callable, optional
-        Raises why the table refuses an object, in better words than the table's own.
+        Asked where an object's own framework has failed or said what cannot be. Raises why, in
+        better words; or gives an ndarray with a copy of the elements; or None.
     """
 
     __slots__ = (

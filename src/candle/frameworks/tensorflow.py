@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import refusal
+from ..plan import refuse
 from .record import Record
 
 __all__ = ["record"]
@@ -11,8 +11,8 @@ __all__ = ["record"]
 def _stand_in(x: object) -> object:
     name = getattr(getattr(x, "dtype", None), "name", "")
     if name in ("string", "resource", "variant"):
-        reasons = [("text", f"a tensorflow tensor of {name} has no numbers")]
-        raise refusal("dlpack_legacy", "refuse", 0, reasons, type(x).__name__, "candle")
+        fact = f"a tensorflow tensor of {name} has no numbers"
+        refuse("dlpack_legacy", "text", fact, type(x).__name__)
     return x
 
 

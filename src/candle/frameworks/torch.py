@@ -6,7 +6,7 @@ import sys
 import warnings
 
 from .._native import _core
-from ..plan import ReadOnlyCopyWarning, refusal
+from ..plan import ReadOnlyCopyWarning, refuse
 from .record import Record
 
 TYPE_CHECKING = False
@@ -38,31 +38,55 @@ def _module() -> Any:
     return torch if hasattr(getattr(torch, "_C", None), "TensorBase") else None
 
 
-def _refuse(x: Any, code: str, fact: str) -> NoReturn:
-    raise refusal("exchange", "refuse", 0, [(code, fact)], "torch.Tensor", "candle")
+def _refuse(code: str, fact: str) -> NoReturn:
+    refuse("exchange", code, fact, "torch.Tensor")
+
+
+def _no_memory(x: Any) -> str | None:
+    """Say why a plain tensor has elements and no memory, if so."""
+    if x._is_zerotensor():
+        return "the tensor is one of torch's zero tensors, which are never written out"
+    try:
+        emptied = x.numel() > 0 and x.untyped_storage().nbytes() == 0
+    except (RuntimeError, NotImplementedError):
+        return None
+    return "the tensor's storage was emptied: it has 0 bytes" if emptied else None
 
 
 def _explain(x: Any) -> None:
-    """Raise why torch's table refuses a tensor."""
+    """Raise why torch's table refuses a tensor, or describes an impossible one."""
     torch = _module()
-    if x.layout is not torch.strided:
+    functorch = getattr(torch._C, "_functorch", None)
+    in_transform = getattr(functorch, "is_functorch_wrapped_tensor", lambda _: False)
+    functional = getattr(torch, "_is_functional_tensor", lambda _: False)
+    if in_transform(x) or functional(x):
         _refuse(
-            x, "sparse", f"the tensor has the layout {x.layout}, not rows and columns in memory"
+            "traced",
+            "the tensor stands in a tensor's place inside a transform (vmap, grad, functionalize), "
+            "and has no memory",
         )
+    if x.layout is not torch.strided:
+        _refuse("sparse", f"the tensor has the layout {x.layout}, not rows and columns in memory")
     if x.is_nested:
-        _refuse(x, "nested", "the tensor is nested: its parts have shapes of their own")
+        _refuse("nested", "the tensor is nested: its parts have shapes of their own")
     if x.is_meta:
-        _refuse(x, "no_memory", "the tensor is on torch's meta device and has no memory")
+        _refuse("no_memory", "the tensor is on torch's meta device and has no memory")
     if x.is_quantized:
         _refuse(
-            x,
             "quantised",
             f"the tensor is quantised ({x.dtype}): its integers mean nothing without their scale",
         )
     if str(x.dtype).startswith("torch.bit"):
-        _refuse(x, "bits", f"the elements are {x.dtype}, bits without a meaning")
-    if x.dtype.itemsize == 1:
-        _refuse(x, "bits", f"the elements are {x.dtype}, which torch hands on as whole bytes")
+        _refuse("bits", f"the elements are {x.dtype}, bits without a meaning")
+    if x.dtype.itemsize == 1 and x.dtype not in _byte_dtypes(torch):
+        _refuse("bits", f"the elements are {x.dtype}, which torch hands on as whole bytes")
+    empty = _no_memory(x)
+    if empty is not None:
+        _refuse("no_memory", empty)
+
+
+def _byte_dtypes(torch: Any) -> tuple[object, ...]:
+    return tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name))
 
 
 def _plain(x: Any) -> object:
@@ -73,13 +97,12 @@ def _plain(x: Any) -> object:
     plain = (torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl)
     if dispatch is not None and dispatch not in plain:
         _refuse(
-            x,
             "wrapper",
             f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes",
         )
     with torch._C.DisableTorchFunctionSubclass():
         if x.requires_grad:  # under no_grad() the plain tensor would not
-            _refuse(x, "requires_grad", "the tensor requires grad, and candle records no gradients")
+            _refuse("requires_grad", "the tensor requires grad, and candle records no gradients")
         return x.as_subclass(torch.Tensor)
 
 
@@ -95,10 +118,10 @@ def record(cls: type, base: type) -> Record | None:
         "exchange",
         table=getattr(cls, "__dlpack_c_exchange_api__", None),
         requires_grad=base_type.__dict__.get("requires_grad"),
-        is_conj=base_type.is_conj,
-        is_neg=base_type.is_neg,
+        is_conj=getattr(base_type, "is_conj", None),
+        is_neg=getattr(base_type, "is_neg", None),
         dtype=base_type.__dict__.get("dtype"),
-        byte_dtypes=tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name)),
+        byte_dtypes=_byte_dtypes(torch),
         # torch's managed struct holds no more than the tensor: what re-seats the one re-seats the
         # other. module.half() does so to a frozen Parameter. Device memory is held by its storage.
         holds_itself=cls is torch.Tensor,
