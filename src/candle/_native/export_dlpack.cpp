@@ -123,11 +123,13 @@ bool parse_dl_device(PyObject* value, DLDevice* device) {
   if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted))
     return false;
   const DLDevice asked = {static_cast<DLDeviceType>(wanted[0]), static_cast<int32_t>(wanted[1])};
-  const bool is_cpu = wanted[0] == kDLCPU && wanted[1] == 0;
-  if (host_memory(asked) && !is_cpu && !same_device(asked, *device)) {
+  const bool fits = asked.device_type == wanted[0] && asked.device_id == wanted[1];
+  const bool known = same_device(asked, {kDLCPU, 0}) || same_device(asked, *device);
+  if (!fits || (host_memory(asked) && !known)) {
     const Ref text = in_words(value);
     if (text) {
-      PyErr_Format(PyExc_BufferError, "dl_device=%U: of the host's memory, candle exports (1, 0)",
+      PyErr_Format(PyExc_BufferError,
+                   "dl_device=%U is no device that candle exports to; the host is (1, 0)",
                    text.get());
     }
     return false;

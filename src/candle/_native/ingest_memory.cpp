@@ -279,11 +279,8 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
 bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept {
   *result = nullptr;
   if (PyType_Check(ingest.x)) return false;
-  const Ref interface = optional_attribute(ingest.x, state.names.cuda_array_interface);
-  if (!interface) {
-    if (PyErr_Occurred()) blame_producer(ingest.producer());
-    return PyErr_Occurred() != nullptr;
-  }
+  const Ref interface = protocol_attribute(ingest, state.names.cuda_array_interface);
+  if (!interface) return PyErr_Occurred() != nullptr;
   int64_t shape[max_ndim], strides[max_ndim], spare[max_ndim];
   Source source;
   source.unit = 8;
@@ -291,8 +288,8 @@ bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** resu
   source.read_only = read_only;
   Owner owner;
   if (!parse_interface(ingest, interface.get(), &source, shape, strides)) return true;
-  PyObject* data = entry(interface.get(), "data");
-  if (data == nullptr || !PyTuple_Check(data)) {
+  const Ref data = entry(interface.get(), "data");
+  if (!data || !PyTuple_Check(data.get())) {
     bad_interface(ingest, "data is not a tuple of address and read-only flag");
     return true;
   }
