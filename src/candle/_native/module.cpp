@@ -98,7 +98,7 @@ PyObject* py_fill(PyObject*, PyObject* args) {
     made = Ref::steal(ingest_anything(state.tensor_type, value, Request{}));
     if (!made) return nullptr;
   }
-  const auto* number = reinterpret_cast<Tensor*>(made.get());
+  auto* number = reinterpret_cast<Tensor*>(made.get());
   if (number == nullptr || number->ndim() > 0) {
     PyErr_Format(PyExc_TypeError,
                  "a tensor is filled with one number, not with %s; copy_() takes what broadcasts",
@@ -233,7 +233,7 @@ PyMethodDef module_methods[] = {
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
     {"lender", lender, METH_O,
      "lender($module, t, /)\n--\n\nThe type whose device memory a tensor lies in, or None."},
-    {"legacy_capsule", fast<legacy_capsule>(), METH_FASTCALL,
+    {"legacy_capsule", function_of<legacy_capsule>(), METH_FASTCALL,
      "legacy_capsule($module, t, stream=None, /)\n--\n\nA legacy capsule for a consumer that never "
      "writes; "
      "shares read-only memory too."},
