@@ -22,12 +22,16 @@ def _built() -> None:
 
 @pytest.fixture
 def driver(_built: None) -> Iterator[fake_driver.Driver | None]:
-    """The fake driver, idle, with two devices and an empty trace; None in the parent process."""
+    """The fake driver, idle, with two devices and an empty trace; None in the parent process.
+
+    Work is held back until the host waits, so that no test is right or wrong by chance.
+    """
     if not isolation.is_child():
         yield None
         return
     driver = fake_driver.load()
     driver.drain()
     driver.trace()
-    yield driver
+    with driver.hold():
+        yield driver
     driver.drain()

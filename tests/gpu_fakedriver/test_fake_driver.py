@@ -49,6 +49,27 @@ def test_control_who_does_not_wait_reads_too_early(driver: Driver) -> None:
     driver.free(address)
 
 
+def test_work_is_held_back_until_it_is_waited_for(driver: Driver) -> None:
+    """And no more of it runs than that takes."""
+    a, b, c = (driver.stream() for _ in range(3))
+    address, ran = driver.alloc(SIZE), []
+    driver.late_fill(a, address, 1.0, N, delay_us=0)
+    driver.launch(a, lambda: ran.append("behind it"), delay_us=0)
+    driver.launch(c, lambda: ran.append("elsewhere"), delay_us=0)
+    driver.launch(b, lambda: ran.append("before it"), delay_us=0)
+    with driver.context():
+        event = driver.call("cuEventCreate", 2)
+        driver.late_fill(a, address, 2.0, N, delay_us=0)
+        driver.call("cuEventRecord", event, a)
+        driver.launch(a, lambda: ran.append("too late"), delay_us=0)
+        driver.call("cuStreamWaitEvent", b, event, 0)
+    assert sees(driver, address, b, 2.0)
+    assert sorted(ran) == ["before it", "behind it"]
+    driver.drain()
+    assert sorted(ran) == ["before it", "behind it", "elsewhere", "too late"]
+    driver.free(address)
+
+
 def test_fresh_memory_has_a_pattern(driver: Driver) -> None:
     address = driver.alloc(8)
     assert driver.read(address, driver.stream(), 8, dtype="B") == [FRESH] * 8
@@ -279,7 +300,7 @@ def test_the_pool_hands_a_freed_block_out_again(driver: Driver) -> None:
         block = driver.call("cuMemAllocAsync", SIZE, a)
         driver.late_fill(a, block, 5.0, N, delay_us=1000)
         driver.order(a, b)
-        driver.launch(b, lambda: None)  # the consumer's kernel starts late
+        driver.launch(b, lambda: None)  # the consumer's kernel is slow
         driver.call("cuMemFreeAsync", block, a)
         assert driver.counters()[:2] == before[:2]
         assert attributes(driver, block) == (0, -2, 0)
@@ -287,6 +308,7 @@ def test_the_pool_hands_a_freed_block_out_again(driver: Driver) -> None:
         assert again == block
         assert driver.call("cuMemAllocAsync", SIZE, b) != block
         driver.late_fill(a, again, 9.0, N, delay_us=1000)
+        assert sees(driver, again, a, 9.0)
         assert sees(driver, block, b, 9.0)
 
 
@@ -336,7 +358,6 @@ def test_copies(driver: Driver) -> None:
         host.raw = b"________"
         driver.call("cuMemcpyAsync", ctypes.addressof(host), address, 8, a)
         assert host.raw == b"12345678"
-        driver.configure(delay_us=25_000)
         driver.call("cuMemcpyAsync", pinned, address, 8, a)
         assert ctypes.string_at(pinned, 8) == bytes([FRESH] * 8)
         driver.call("cuStreamSynchronize", a)

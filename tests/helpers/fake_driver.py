@@ -5,7 +5,7 @@ on gets this one. Only a child process should do so: the `isolated` marker, or `
 
 Device memory has addresses that the host cannot touch (SIGSEGV). Fresh memory is full of 0xCD, and
 freed memory in a stream's pool of 0xDD. Work on a stream starts after the delay it is queued with,
-so that whoever does not wait for it sees what was there before.
+so that whoever does not wait for it sees what was there before; `Driver.hold` makes that certain.
 
 Not here: kernels of real frameworks, more than one queue a stream, replay of captured graphs, peer
 access rules. A bad handle is an error, where a real driver may crash. Times mean nothing.
@@ -119,6 +119,7 @@ _CONTROLS: dict[str, tuple[Any, ...]] = {  # the result first
     "fake_free": (_int, _address),
     "fake_fill": (_int, _int, _handle, _address, C.c_char_p, _size, _size, _int),
     "fake_launch": (_int, _int, _handle, _HOST_FUNCTION, _handle, _int),
+    "fake_hold": (None, _int),
     "fake_read": (_int, _int, _handle, C.c_char_p, _address, _size),
     "fake_bytes": (_handle, _address, _size),
     "fake_order": (_int, _int, _handle, _handle),
@@ -286,6 +287,20 @@ class Driver:
         if code != 0:
             del self._kernels[number]
         self._check("launch", code)
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold copies, fills and launches back until the host waits for them.
+
+        Those run that it waits for, by `read` too, and those that these wait for. So a `read` that
+        is not ordered behind a kernel never sees what that wrote, and one that is always does,
+        however slow this machine is.
+        """
+        self.library.fake_hold(1)
+        try:
+            yield
+        finally:
+            self.library.fake_hold(0)
 
     def view(self, address: int, size: int) -> memoryview:
         """The bytes that kernels see at an address; a host that looks here cheats."""

@@ -139,7 +139,7 @@ FAKE_API Result cuStreamWaitEvent(Handle handle, Handle event_handle, unsigned) 
 
 FAKE_API Result cuLaunchHostFunc(Handle handle, HostFunction function, void* data) {
   return with_stream(__func__, handle, [&](Call& call, Stream& stream) -> Result {
-    return call.driver.enqueue(stream, [=] { function(data); }, call.driver.delay_us);
+    return call.driver.enqueue(stream, [=] { function(data); }, call.driver.delay_us, {}, true);
   });
 }
 

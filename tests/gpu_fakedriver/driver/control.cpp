@@ -95,14 +95,30 @@ FAKE_API Result fake_fill(int device, Handle stream, Address to, const void* ite
 FAKE_API Result fake_launch(int device, Handle stream, HostFunction function, void* data,
                             int delay_us) {
   return on_stream(device, stream, [&](Call& call, Stream& where) {
-    return call.driver.enqueue(where, [=] { function(data); }, delay_us);
+    return call.driver.enqueue(where, [=] { function(data); }, delay_us, {}, true);
   });
 }
 
-/// What `stream` gets to see: copies on it, and waits for it alone.
+/// Holds copies, fills and launches back until the host waits for them, or not any longer.
+FAKE_API void fake_hold(int on) {
+  quietly(0, [&](Call&) {
+    the_clock().held = on != 0;
+    the_clock().moved.notify_all();
+  });
+}
+
+/// What `stream` gets to see: copies on it, and waits for it alone. Of late work that is held back
+/// it sees only what it waits for.
 FAKE_API Result fake_read(int device, Handle stream, void* to, Address from, size_t size) {
-  return on_stream(device, stream, [&](Call& call, Stream& where) {
-    return copy(call, where, as_address(to), from, size, 0);
+  return on_stream(device, stream, [&](Call& call, Stream& where) -> Result {
+    const std::optional<Place> source = call.driver.memory.place(from, size);
+    if (!source) return invalid_value;
+    auto run = [=, source = *source] { std::memcpy(to, source.bytes, size); };
+    if (const Result result = call.driver.enqueue(where, run, 0); result != success) return result;
+    const Point point = where.now();
+    if (the_clock().held) call.driver.settle(call.lock);
+    call.block_until(point);
+    return success;
   });
 }
 

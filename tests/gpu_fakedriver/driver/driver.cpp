@@ -116,6 +116,15 @@ std::vector<Point> Driver::points(int device) {
   return all;
 }
 
+void Driver::settle(std::unique_lock<std::mutex>& lock) {
+  the_clock().moved.wait(lock, [&] {
+    return std::all_of(streams_.begin(), streams_.end(), [](const auto& each) {
+      const std::shared_ptr<Stream> stream = each.lock();
+      return stream == nullptr || stream->stuck();
+    });
+  });
+}
+
 std::vector<Point> Driver::implied(Stream& stream) {
   std::vector<Point> before;
   if (!stream.blocking()) return before;
@@ -130,7 +139,7 @@ std::vector<Point> Driver::implied(Stream& stream) {
 }
 
 Result Driver::enqueue(Stream& stream, std::function<void()> run, int delay,
-                       std::vector<Point> after) {
+                       std::vector<Point> after, bool late) {
   if (stream.capture != nullptr) return stream.capture->broken ? capture_invalidated : success;
   if (stream.legacy) {
     for (const auto& capture : captures_) {
@@ -144,7 +153,7 @@ Result Driver::enqueue(Stream& stream, std::function<void()> run, int delay,
     }
   }
   for (Point& point : implied(stream)) after.push_back(std::move(point));
-  stream.push({std::move(after), std::move(run), delay});
+  stream.push({std::move(after), std::move(run), delay, late});
   return success;
 }
 

@@ -48,10 +48,12 @@ class Driver {
 
   /// Queues work behind what the legacy stream's rules say, or notes it in a capture.
   Result enqueue(Stream& stream, std::function<void()> run, int delay_us,
-                 std::vector<Point> after = {});
+                 std::vector<Point> after = {}, bool late = false);
   /// All that a host has to wait for before a stream counts as done; an error while capturing.
   Result finish(Stream& stream, Point& point);
   std::vector<Point> points(int device);
+  /// Blocks until no stream of any device can go on by itself.
+  void settle(std::unique_lock<std::mutex>& lock);
 
   Result begin_capture(Stream& stream, bool global);
   Result end_capture(Stream& stream);

@@ -35,6 +35,8 @@ struct Work {
   std::vector<Point> after;
   std::function<void()> run;
   int delay_us = 0;
+  bool late = false;  // may be held back
+  uint64_t number = 0;
 };
 
 struct Event {
@@ -62,6 +64,10 @@ class Stream : public StreamTraits, public std::enable_shared_from_this<Stream> 
   Point now() { return {shared_from_this(), queued_}; }
   bool reached(uint64_t number) const { return done_ >= number; }
   bool idle() const { return reached(queued_); }
+  /// Whether it has nothing to do, or nothing it could do now.
+  bool stuck() const;
+  /// Lets late work go that was held back, up to a number, and all that it waits for.
+  void want(uint64_t number);
   /// Queues work, whose number is then `now().upto`; the first one starts the thread.
   void push(Work&& work);
   /// Lets the thread end once it has nothing left to do.
@@ -73,9 +79,15 @@ class Stream : public StreamTraits, public std::enable_shared_from_this<Stream> 
  private:
   static void run(std::shared_ptr<Stream> self);
 
+  bool held_back() const;
+
   uint64_t queued_ = 0;
   uint64_t done_ = 0;
+  uint64_t wanted_ = 0;
+  Work current_;
   std::deque<Work> queue_;
+  const Point* awaited_ = nullptr;
+  bool about_to_run_ = false;
   bool started_ = false;
   bool closed_ = false;
 };
@@ -85,10 +97,11 @@ class Stream : public StreamTraits, public std::enable_shared_from_this<Stream> 
 struct Clock {
   std::mutex mutex;
   std::condition_variable moved;
+  bool held = false;  // late work is held back until the host waits for it
 };
 Clock& the_clock();
 
-/// Blocks the caller, who holds the mutex, until a point is reached.
+/// Blocks the host, who holds the mutex, until a point is reached.
 void wait_for(std::unique_lock<std::mutex>& lock, const Point& point);
 
 }  // namespace fake

@@ -18,7 +18,7 @@ Result copy(Call& call, Stream& stream, Address to, Address from, size_t size, i
       std::memmove(target.bytes, source.bytes, size);
     };
   }
-  const Result result = call.driver.enqueue(stream, std::move(run), delay_us);
+  const Result result = call.driver.enqueue(stream, std::move(run), delay_us, {}, true);
   if (result == success && target->pageable()) call.block_until(stream.now());
   return result;
 }
@@ -32,7 +32,7 @@ Result fill(Call& call, Stream& stream, Address to, std::vector<std::byte> item,
       std::memcpy(target.bytes + i * item.size(), item.data(), item.size());
     }
   };
-  return call.driver.enqueue(stream, std::move(run), delay_us);
+  return call.driver.enqueue(stream, std::move(run), delay_us, {}, true);
 }
 
 }  // namespace fake
