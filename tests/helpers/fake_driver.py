@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parents[1] / "gpu_fakedriver" / "driver"
 FLAGS = (
     *("-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wshadow"),
-    *("-Werror", "-shared", "-pthread", "-Wl,-soname,libcuda.so.1", "-Wl,--no-undefined"),
+    *("-Werror", "-shared", "-pthread"),
 )
 SONAME = "libcuda.so.1"
 
@@ -56,33 +56,38 @@ class DriverError(RuntimeError):
         self.code = code
 
 
-def build() -> Path:
-    """Compile the driver, once for all processes; returns the library's path."""
+def build_library(folder: Path, name: str, *flags: str) -> Path:
+    """Compile the C++ files of a folder, once for all processes; returns the library's path."""
     compiler = shutil.which("g++") or shutil.which("clang++")
     if compiler is None:
         raise NoCompiler("the fake CUDA driver needs g++ or clang++")
-    sources = sorted(SOURCES.glob("*.cpp"))
-    digest = hashlib.sha256(repr((compiler, FLAGS)).encode())
-    for path in [*sources, *sorted(SOURCES.glob("*.h"))]:
+    sources = sorted(folder.glob("*.cpp"))
+    digest = hashlib.sha256(repr((compiler, FLAGS, flags)).encode())
+    for path in [*sources, *sorted(folder.glob("*.h"))]:
         digest.update(path.read_bytes())
     # One's own folder: what another user could put there would be loaded.
-    folder = Path(tempfile.gettempdir(), f"candle-fake-driver-{os.getuid()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
-    target = folder / digest.hexdigest()[:16] / SONAME
+    cache = Path(tempfile.gettempdir(), f"candle-fake-driver-{os.getuid()}")
+    cache.mkdir(mode=0o700, exist_ok=True)
+    if cache.stat().st_uid != os.getuid():
+        raise PermissionError(f"{cache} belongs to another user")
+    target = cache / digest.hexdigest()[:16] / name
     target.parent.mkdir(exist_ok=True)
     with (target.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not target.exists():
             whole = "".join(f'#include "{path.name}"\n' for path in sources)
             part = target.with_suffix(".part")
-            command = [compiler, *FLAGS, f"-I{SOURCES}", "-o", part, "-x", "c++", "-", "-ldl"]
+            command = [compiler, *FLAGS, f"-I{folder}", "-o", part, "-x", "c++", "-", *flags]
             done = subprocess.run(command, input=whole, capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                raise RuntimeError(f"the fake CUDA driver does not compile:\n{done.stderr}")
+                raise RuntimeError(f"{folder.name} does not compile:\n{done.stderr}")
             part.rename(target)
     return target
+
+
+def build() -> Path:
+    """Compile the driver; returns the library's path."""
+    return build_library(SOURCES, SONAME, f"-Wl,-soname,{SONAME}", "-Wl,--no-undefined", "-ldl")
 
 
 class Called(NamedTuple):
@@ -110,6 +115,9 @@ _int, _size, _address, _handle = C.c_int, C.c_size_t, C.c_ulonglong, C.c_void_p
 
 _CONTROLS: dict[str, tuple[Any, ...]] = {  # the result first
     "fake_configure": (None, _int, _int),
+    "fake_device_count": (_int,),
+    "fake_current_device": (_int,),
+    "fake_set_device": (None, _int),
     "fake_fail": (None, C.c_char_p, _int, _size, _size),
     "fake_hide": (None, C.c_char_p),
     "fake_create_stream": (_handle, _int, C.c_uint),
@@ -236,6 +244,31 @@ class Driver:
     def _check(name: str, code: int) -> None:
         if code != 0:
             raise DriverError(name, code)
+
+    @property
+    def device_count(self) -> int:
+        """How many devices there are."""
+        count: int = self.library.fake_device_count()
+        return count
+
+    @property
+    def device(self) -> int:
+        """The device that is current on this thread; -1 before there is one."""
+        device: int = self.library.fake_current_device()
+        return device
+
+    @device.setter
+    def device(self, device: int) -> None:
+        self.library.fake_set_device(device)
+
+    @contextlib.contextmanager
+    def on(self, device: int) -> Iterator[None]:
+        """Make a device current within the block, as frameworks do by their CUDA runtime."""
+        before, self.device = self.device, device
+        try:
+            yield
+        finally:
+            self.device = before
 
     def stream(self, device: int = 0, *, blocking: bool = False) -> int:
         """Make a stream; a blocking one waits for the legacy stream, and that for it."""

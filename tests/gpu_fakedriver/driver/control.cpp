@@ -1,5 +1,6 @@
 // What a test does to the driver and the devices. None of it needs a context, is traced or counts
 // as a call.
+#include <algorithm>
 #include <cstring>
 
 #include "transfer.h"
@@ -28,6 +29,25 @@ FAKE_API void fake_configure(int devices, int delay_us) {
   quietly(0, [&](Call& call) {
     call.driver.devices = devices;
     call.driver.delay_us = delay_us;
+  });
+}
+
+FAKE_API int fake_device_count() {
+  return quietly(0, [](Call& call) { return call.driver.devices; });
+}
+
+/// The device of this thread's current context; -1 for none.
+FAKE_API int fake_current_device() { return current_device(); }
+
+/// Makes a device's primary context current, as the runtime's cudaSetDevice does; -1: none.
+FAKE_API void fake_set_device(int device) {
+  quietly(0, [&](Call& call) {
+    std::vector<Context*>& contexts = thread_contexts();
+    if (!contexts.empty()) contexts.pop_back();
+    if (device < 0) return;
+    call.driver.initialized = true;
+    call.driver.contexts[device].retained = std::max(call.driver.contexts[device].retained, 1);
+    contexts.push_back(&call.driver.contexts[device]);
   });
 }
 
