@@ -405,3 +405,10 @@ def load(*, devices: int = 2, delay_us: int = 2000) -> Driver:
         atexit.register(_driver.drain)  # a kernel must not call into a Python that is gone
     _driver.configure(devices=devices, delay_us=delay_us)
     return _driver
+
+
+def loaded() -> Driver:
+    """Return the driver of this process, as it is set up."""
+    if _driver is None:
+        raise RuntimeError("the fake CUDA driver is not loaded")
+    return _driver

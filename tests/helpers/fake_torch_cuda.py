@@ -12,8 +12,8 @@ Factories, `copy_`, `fill_` and what is made of these (`to`, `contiguous`, `clon
 allocate from the driver and queue kernels on the current stream.
 
 Not as torch's: there is no caching allocator (memory is freed at once when the last reference and
-the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C exchange
-table is compiled in: it gives NULL whatever stream is current. Pinned memory is unknown,
+the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C
+exchange table is compiled in: it gives NULL whatever stream is current. Pinned memory is unknown,
 `torch.version.cuda` is None, and CUDA graphs and `torch.accelerator` are left out.
 """
 
