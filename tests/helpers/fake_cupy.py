@@ -1,7 +1,8 @@
 """A stand-in for cupy on the fake CUDA driver, as far as an exchange of arrays needs one.
 
 `install()` puts it into ``sys.modules`` as ``cupy``, ``cupy.cuda`` and ``cupyx``: for child
-processes. Real cupy cannot run on the fake driver: its CUDA runtime is built in and wants undocumented tables.
+processes. Real cupy cannot run on the fake driver: its CUDA runtime is built in and wants tables of
+the driver that nothing documents.
 
 As cupy's: what `__dlpack__` and `from_dlpack` do with streams and devices, the current stream per
 thread and device, memory from a stream-ordered pool, kernels that are queued and late, handles that
