@@ -1,8 +1,8 @@
 """Arrays and consumers made of the real cuda.core, on the fake driver.
 
 cuda.core has streams and buffers and no arrays. `CoreArray` is one over a buffer, with the CUDA
-array interface of version 3; the buffer's own `__dlpack__` gives bytes and ignores `stream`. `view` is
-cuda.core as a consumer: it orders by events, its own.
+array interface of version 3; the buffer's own `__dlpack__` gives bytes and ignores `stream`.
+`view` is cuda.core as a consumer: it orders by events, its own.
 """
 
 from __future__ import annotations
