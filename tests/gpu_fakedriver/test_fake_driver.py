@@ -23,6 +23,7 @@ SIZE = 4 * N
 INVALID_VALUE, NOT_INITIALIZED, NO_DEVICE, INVALID_CONTEXT = 1, 3, 100, 201
 INVALID_HANDLE, NOT_READY = 400, 600
 CAPTURE_UNSUPPORTED, CAPTURE_INVALIDATED, CAPTURE_UNMATCHED = 900, 901, 903
+CAPTURE_UNJOINED = 904
 CAPTURE_ISOLATION, CAPTURE_IMPLICIT, CAPTURED_EVENT = 905, 906, 907
 
 
@@ -410,6 +411,16 @@ def test_a_stream_joins_a_capture_by_an_event(driver: Driver, capturing: int) ->
     assert end_of(driver, b) == CAPTURE_UNMATCHED
     assert end_of(driver, capturing) == 0
     assert driver.call("cuStreamIsCapturing", b) == 0
+
+
+def test_what_joins_a_capture_has_to_be_waited_for_in_it(driver: Driver, capturing: int) -> None:
+    b, c = driver.stream(), driver.stream()
+    event = driver.call("cuEventCreate", 2)
+    for first, then in ((capturing, b), (b, c)):
+        driver.call("cuEventRecord", event, first)
+        driver.call("cuStreamWaitEvent", then, event, 0)
+    assert end_of(driver, capturing) == CAPTURE_UNJOINED
+    assert driver.call("cuStreamIsCapturing", c) == 0
 
 
 def break_by_sync(driver: Driver, a: int) -> int:

@@ -30,18 +30,6 @@ bool live_capture(const Event& event) {
   return event.capture != nullptr && event.capture->origin->capture == event.capture;
 }
 
-/// A stream that waits for work noted in a capture becomes part of it.
-Result join(Stream& stream, const std::shared_ptr<Capture>& capture) {
-  if (stream.capture == capture) return success;
-  if (stream.capture != nullptr || stream.legacy) {
-    capture->broken = true;
-    return stream.legacy ? capture_implicit : capture_merge;
-  }
-  stream.capture = capture;
-  capture->streams.push_back(stream.shared_from_this());
-  return success;
-}
-
 }  // namespace
 
 FAKE_API Result cuStreamCreateWithPriority(Handle* handle, unsigned flags, int priority) {
@@ -126,7 +114,7 @@ FAKE_API Result cuStreamWaitEvent(Handle handle, Handle event_handle, unsigned) 
     const Event* event = call.driver.event(event_handle);
     if (event == nullptr) return invalid_handle;
     call.say(*event);
-    if (live_capture(*event)) return join(stream, event->capture);
+    if (live_capture(*event)) return call.driver.join_capture(stream, *event);
     if (event->at == nullptr) return success;
     if (stream.capture != nullptr) {
       // Work outside a capture may not be waited for within it.
@@ -211,6 +199,8 @@ FAKE_API Result cuEventRecord(Handle handle, Handle stream_handle) {
     const Result result = call.driver.enqueue(stream, nullptr, 0);
     if (result != success) return result;
     event->capture = stream.capture;
+    event->on = stream.shared_from_this();
+    event->noted = stream.noted;
     event->at = stream.capture != nullptr ? nullptr : std::make_shared<Point>(stream.now());
     return success;
   });

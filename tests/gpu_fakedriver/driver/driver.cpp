@@ -140,7 +140,7 @@ std::vector<Point> Driver::implied(Stream& stream) {
 
 Result Driver::enqueue(Stream& stream, std::function<void()> run, int delay,
                        std::vector<Point> after, bool late) {
-  if (stream.capture != nullptr) return stream.capture->broken ? capture_invalidated : success;
+  if (stream.capture != nullptr) return run ? note(stream) : success;
   if (stream.legacy) {
     for (const auto& capture : captures_) {
       // The legacy stream would have to wait for what is only being noted.
@@ -169,6 +169,29 @@ Result Driver::finish(Stream& stream, Point& point) {
   return success;
 }
 
+Result Driver::note(Stream& stream) {
+  if (stream.capture->broken) return capture_invalidated;
+  ++stream.noted;
+  if (stream.capture->origin.get() != &stream) stream.capture->loose.insert(&stream);
+  return success;
+}
+
+Result Driver::join_capture(Stream& stream, const Event& event) {
+  const std::shared_ptr<Capture>& capture = event.capture;
+  if (stream.capture != capture) {
+    if (stream.capture != nullptr || stream.legacy) {
+      capture->broken = true;
+      return stream.legacy ? capture_implicit : capture_merge;
+    }
+    stream.capture = capture;
+    capture->streams.push_back(stream.shared_from_this());
+  }
+  if (event.on.get() != &stream && event.noted == event.on->noted) {
+    capture->loose.erase(event.on.get());
+  }
+  return note(stream);
+}
+
 Result Driver::begin_capture(Stream& stream, bool global) {
   if (stream.legacy) return capture_unsupported;
   if (stream.capture != nullptr) return invalid_value;
@@ -188,7 +211,8 @@ Result Driver::end_capture(Stream& stream) {
   if (capture->origin.get() != &stream) return capture_unmatched;
   for (const auto& member : capture->streams) member->capture = nullptr;
   std::erase(captures_, capture);
-  return capture->broken ? capture_invalidated : success;
+  if (capture->broken) return capture_invalidated;
+  return capture->loose.empty() ? success : capture_unjoined;
 }
 
 Result Driver::refuse_while_capturing() {

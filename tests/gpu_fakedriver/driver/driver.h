@@ -55,6 +55,10 @@ class Driver {
   /// Blocks until no stream of any device can go on by itself.
   void settle(std::unique_lock<std::mutex>& lock);
 
+  /// Notes work on a stream that captures.
+  Result note(Stream& stream);
+  /// Makes a stream wait for an event of a capture, and so part of it.
+  Result join_capture(Stream& stream, const Event& event);
   Result begin_capture(Stream& stream, bool global);
   Result end_capture(Stream& stream);
   /// What may disturb a capture somewhere breaks it, and is refused.

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "abi.h"
@@ -22,6 +23,7 @@ struct Capture {
   bool broken = false;  // something illegal was done meanwhile
   std::shared_ptr<Stream> origin;
   std::vector<std::shared_ptr<Stream>> streams;
+  std::set<const Stream*> loose;  // those whose last work nobody in the capture waits for
 };
 
 /// A point on a stream: all that was queued up to number `upto`.
@@ -43,7 +45,9 @@ struct Event {
   int device = 0;
   uint64_t id = 0;
   std::shared_ptr<const Point> at;   // none before the first record
-  std::shared_ptr<Capture> capture;  // the one it was last recorded in
+  std::shared_ptr<Capture> capture;  // the one it was last recorded in, behind work `noted` of `on`
+  std::shared_ptr<Stream> on;
+  uint64_t noted = 0;
 };
 
 /// What a stream is made as, and stays.
@@ -74,6 +78,7 @@ class Stream : public StreamTraits, public std::enable_shared_from_this<Stream> 
   void close();
 
   std::shared_ptr<Capture> capture;
+  uint64_t noted = 0;                        // how much was captured
   std::vector<std::shared_ptr<Block>> pool;  // freed in the order of this stream
 
  private:
