@@ -7,6 +7,8 @@ it to a consumer on another stream. `play` says whether that consumer saw what w
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -71,17 +73,21 @@ class Streams(NamedTuple):
     C: int
 
 
+# Never the same twice: memory may still hold what the last play left in it.
+_values = itertools.count(1)
+
+
 class _Play:
     def __init__(self, driver: Driver, framework: Framework, device: int) -> None:
         self.driver, self.framework, self.device = driver, framework, device
         self.streams = Streams(*(driver.stream(device) for _ in range(3)))
         self.x = framework.array()
-        self.value = 0.0
+        self.value = math.nan
         self.right: list[bool] = []
         self.imported: Any = None
 
     def write(self) -> None:
-        self.value += 1
+        self.value = float(next(_values))
         address = self.framework.address(self.x)
         self.driver.late_fill(
             self.framework.current(), address, self.value, N, delay_us=0, device=self.device
