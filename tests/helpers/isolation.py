@@ -1,6 +1,7 @@
 """Tests marked `isolated` run in a pytest process of their own: a crash there is reported here.
 
-All parameters of a test function share one child. Where that is killed, the rest run one by one.
+All parameters of a test function share one child, and all tests of a file that are marked
+``isolated(together="file")``. Where that is killed, the rest run one by one.
 """
 
 from __future__ import annotations
@@ -51,10 +52,12 @@ def _run(item: pytest.Function, test: str) -> children.Child:
 
 def run_in_child(item: pytest.Function) -> None:
     """In the parent: end a test as it ended in the child."""
-    function = item.nodeid.partition("[")[0]
-    if function not in _tried:
-        _tried.add(function)
-        _run(item, function)
+    marker = item.get_closest_marker("isolated")
+    whole_file = marker is not None and marker.kwargs.get("together") == "file"
+    together = item.nodeid.partition("::" if whole_file else "[")[0]
+    if together not in _tried:
+        _tried.add(together)
+        _run(item, together)
     if item.nodeid not in _outcomes:
         child = _run(item, item.nodeid)
         if item.nodeid not in _outcomes:

@@ -1,0 +1,60 @@
+// How entry points are found, and the names of errors.
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "driver.h"
+
+using namespace fake;
+
+namespace {
+
+void* self() {
+  static void* library = [] {
+    Dl_info where{};
+    dladdr(reinterpret_cast<const void*>(&self), &where);
+    return dlopen(where.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  }();
+  return library;
+}
+
+}  // namespace
+
+FAKE_API Result cuGetProcAddress_v2(const char* symbol, void** function, int, uint64_t,
+                                    int* status) {
+  return enter(__func__, Needs::nothing, [&](Call& call) -> Result {
+    call.line += std::string(" ") + symbol;
+    *function = nullptr;
+    if (!call.driver.hidden.contains(plain_name(symbol))) {
+      for (const char* version : {"_v2", ""}) {
+        *function = dlsym(self(), (std::string(symbol) + version).c_str());
+        if (*function != nullptr) break;
+      }
+    }
+    if (status != nullptr) *status = *function == nullptr;
+    return *function == nullptr ? not_found : success;
+  });
+}
+
+FAKE_API Result cuGetProcAddress(const char* symbol, void** function, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}
+
+FAKE_API Result cuGetExportTable(const void** table, const void*) {
+  *table = nullptr;
+  return not_found;
+}
+
+FAKE_API Result cuGetErrorName(Result error, const char** text) {
+  static thread_local std::string name;
+  name = "FAKE_CUDA_ERROR_" + std::to_string(error);
+  *text = name.c_str();
+  return success;
+}
+
+FAKE_API Result cuGetErrorString(Result error, const char** text) {
+  static thread_local std::string sentence;
+  sentence = "error " + std::to_string(error) + " of the fake driver";
+  *text = sentence.c_str();
+  return success;
+}
