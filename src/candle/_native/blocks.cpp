@@ -1,0 +1,62 @@
+#include "blocks.h"
+
+#include <bit>
+
+#include "grid_kernels.h"
+#include "simd.h"
+
+#if CANDLE_HAS_AVX2
+#include <immintrin.h>
+#endif
+
+namespace candle {
+
+namespace {
+
+constexpr int64_t widest = 32;  // bytes of a register
+
+const GridKernels& kernels() noexcept {
+#if CANDLE_HAS_AVX2
+  if (simd_level() == Simd::avx2) return avx2_grids;
+#endif
+  return baseline_grids;
+}
+
+}  // namespace
+
+GridKernel grid_kernel(const Grid& g) noexcept {
+  const GridKernels& all = kernels();
+  const SizedKernels& sized = all.sized[std::countr_zero(static_cast<uint64_t>(g.item))];
+  if (g.to_inner != g.item) return sized.any;
+  if (g.from_outer == g.item && g.inner > 1 && g.outer > 1) {
+    if (all.interleave != nullptr && g.inner < sized.least && g.to_outer == g.inner * g.item &&
+        g.outer * g.item >= widest) {
+      return all.interleave;
+    }
+    if (all.separate != nullptr && g.outer < sized.least && g.from_inner == g.outer * g.item &&
+        g.inner * g.item >= widest) {
+      return all.separate;
+    }
+    if (g.inner >= sized.least && g.outer >= sized.least) return sized.transposed;
+  }
+  for (int64_t step = -1; step <= 4; step++) {
+    if (g.from_inner == step * g.item) return sized.gather[step + 1];
+  }
+  return sized.any;
+}
+
+GridKernel row_kernel(bool streams) noexcept {
+  return streams ? kernels().streamed_rows : kernels().rows;
+}
+
+void stream_bytes(std::byte* to, const std::byte* from, size_t count) noexcept {
+  kernels().stream(to, from, count);
+}
+
+void finish_streaming() noexcept {
+#if CANDLE_HAS_AVX2
+  _mm_sfence();
+#endif
+}
+
+}  // namespace candle

@@ -1,0 +1,31 @@
+// Copies of small grids of items whose bits stay: transposed in registers, interleaved, strided, or
+// row by row. No Python here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace candle {
+
+/// `outer` times `inner` items; steps in bytes, of any sign. `item` is the bytes of one: 1, 2, 4, 8
+/// or 16, or any number where they are rows.
+struct Grid {
+  int64_t item;
+  int64_t outer, to_outer, from_outer;
+  int64_t inner, to_inner, from_inner;
+};
+
+using GridKernel = void (*)(std::byte* to, const std::byte* from, const Grid& grid) noexcept;
+
+/// The fastest kernel for a grid whose items have 1, 2, 4, 8 or 16 bytes. It may be used for grids
+/// of the same steps and extents only.
+GridKernel grid_kernel(const Grid& grid) noexcept;
+
+/// The kernel for items of any number of bytes. `streams`: past the caches.
+GridKernel row_kernel(bool streams) noexcept;
+
+/// Copies bytes past the caches; `finish_streaming` makes them seen by other threads.
+void stream_bytes(std::byte* to, const std::byte* from, size_t count) noexcept;
+void finish_streaming() noexcept;
+
+}  // namespace candle

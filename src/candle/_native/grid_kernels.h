@@ -1,0 +1,33 @@
+// Kernels of copies of small grids, for each set of vector instructions. No Python here.
+#pragma once
+
+#include "blocks.h"
+
+namespace candle {
+
+/// What a table of kernels holds for each size of item, by the binary logarithm of its bytes.
+struct SizedKernels {
+  GridKernel any;         // any steps
+  GridKernel transposed;  // to_inner == item == from_outer; at least `least` items on either axis
+  GridKernel gather[6];   // to_inner == item; from_inner == (i - 1) items, for i = 0 to 5
+  int least;
+};
+
+struct GridKernels {
+  SizedKernels sized[5];
+  GridKernel rows;
+  GridKernel streamed_rows;
+  /// to_inner == item == from_outer, and either to_outer == inner * item (`interleave`) or
+  /// from_inner == outer * item (`separate`), the short axis having up to `most_mixed` items.
+  /// nullptr where there is none.
+  GridKernel interleave;
+  GridKernel separate;
+  void (*stream)(std::byte* to, const std::byte* from, size_t count) noexcept;
+};
+
+inline constexpr int64_t most_mixed = 15;
+
+extern const GridKernels baseline_grids;
+extern const GridKernels avx2_grids;  // only where CANDLE_HAS_AVX2
+
+}  // namespace candle

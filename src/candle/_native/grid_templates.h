@@ -1,0 +1,196 @@
+// The kernels that are written once for all vector instructions. Included inside the unnamed
+// namespace of each file that makes a table of them, which says how wide its registers are.
+
+constexpr size_t half = 16;  // bytes that the interleaving instructions treat as one
+
+template <size_t size>
+struct BitsOf;
+template <>
+struct BitsOf<1> {
+  using Type = uint8_t;
+};
+template <>
+struct BitsOf<2> {
+  using Type = uint16_t;
+};
+template <>
+struct BitsOf<4> {
+  using Type = uint32_t;
+};
+template <>
+struct BitsOf<8> {
+  using Type = uint64_t;
+};
+template <>
+struct BitsOf<16> {
+  using Type = uint64_t __attribute__((vector_size(16)));
+};
+
+template <size_t size>
+inline void copy_item(std::byte* to, const std::byte* from) noexcept {
+  typename BitsOf<size>::Type item;
+  std::memcpy(&item, from, size);
+  std::memcpy(to, &item, size);
+}
+
+template <size_t size>
+void copy_any(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  const Grid g = grid;
+  for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
+    std::byte* __restrict put = to;
+    const std::byte* __restrict get = from;
+    for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
+      copy_item<size>(put, get);
+    }
+  }
+}
+
+/// With a step known to the compiler, which turns it into shuffles.
+template <size_t size, int step>
+void gather_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  const Grid g = grid;
+  for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
+    std::byte* __restrict put = to;
+    const std::byte* __restrict get = from;
+    if constexpr (step == 0) {
+      typename BitsOf<size>::Type item;
+      std::memcpy(&item, get, size);
+      for (int64_t i = 0; i < g.inner; i++) std::memcpy(put + i * width, &item, size);
+    } else {
+      for (int64_t i = 0; i < g.inner; i++) {
+        copy_item<size>(put + i * width, get + i * step * width);
+      }
+    }
+  }
+}
+
+/// A register of `count` halves that holds items of `size` bytes.
+template <size_t size, size_t count>
+struct Register {
+  using Item = typename BitsOf<std::min<size_t>(size, 8)>::Type;
+  typedef Item Type __attribute__((vector_size(half * count)));
+};
+
+constexpr int zipped(size_t at, size_t in_half, size_t all, bool high) noexcept {
+  const size_t inside = at % in_half;
+  const size_t item = at / in_half * in_half + inside / 2 + (high ? in_half / 2 : 0);
+  return static_cast<int>(inside % 2 == 0 ? item : item + all);
+}
+
+/// Takes items of `a` and `b` by turns, of the low or the high part of each half.
+template <bool high, size_t in_half, class Vector, size_t... at>
+inline Vector zip(Vector a, Vector b, std::index_sequence<at...>) noexcept {
+  return __builtin_shufflevector(a, b, zipped(at, in_half, sizeof...(at), high)...);
+}
+
+template <size_t count>
+inline void load_halves(const std::byte* low, const std::byte* high, void* vector) noexcept;
+
+/// Transposes a square of 16-byte rows, or two of them that lie next to each other in the
+/// destination.
+template <size_t size, size_t count>
+inline void transpose_block(std::byte* to, int64_t to_step, const std::byte* from,
+                            int64_t from_step) noexcept {
+  constexpr size_t n = half / size;
+  using Vector = typename Register<size, count>::Type;
+  Vector rows[n];
+#pragma GCC unroll 16
+  for (size_t r = 0; r < n; r++) {
+    const std::byte* low = from + static_cast<int64_t>(r) * from_step;
+    load_halves<count>(low, low + static_cast<int64_t>(n) * from_step, &rows[r]);
+  }
+#pragma GCC unroll 4
+  for (size_t round = 1; round < n; round *= 2) {
+    Vector next[n];
+#pragma GCC unroll 8
+    for (size_t r = 0; r < n / 2; r++) {
+      constexpr auto all = std::make_index_sequence<sizeof(Vector) / sizeof(rows[0][0])>{};
+      next[2 * r] = zip<false, n>(rows[r], rows[r + n / 2], all);
+      next[2 * r + 1] = zip<true, n>(rows[r], rows[r + n / 2], all);
+    }
+#pragma GCC unroll 16
+    for (size_t r = 0; r < n; r++) rows[r] = next[r];
+  }
+#pragma GCC unroll 16
+  for (size_t r = 0; r < n; r++) {
+    std::memcpy(to + static_cast<int64_t>(r) * to_step, &rows[r], half * count);
+  }
+}
+
+/// Where the extents are no multiples of the block, the last blocks go over items once more.
+template <size_t size, size_t count>
+void transpose_blocks(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  constexpr auto n = static_cast<int64_t>(half / size);
+  constexpr int64_t wide = n * static_cast<int64_t>(count);
+  const Grid g = grid;
+  for (int64_t i = 0; i < g.inner; i += wide) {
+    i = std::min(i, g.inner - wide);
+    for (int64_t j = 0; j < g.outer; j += n) {
+      j = std::min(j, g.outer - n);
+      transpose_block<size, count>(to + i * width + j * g.to_outer, g.to_outer,
+                                   from + j * width + i * g.from_inner, g.from_inner);
+    }
+  }
+}
+
+template <size_t size>
+void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  if (grid.inner * static_cast<int64_t>(size) >= static_cast<int64_t>(half * halves)) {
+    transpose_blocks<size, halves>(to, from, grid);
+  } else {
+    transpose_blocks<size, 1>(to, from, grid);
+  }
+}
+
+/// Copies a few bytes by two moves that may cover the same ones.
+template <size_t size>
+inline void copy_ends(std::byte* to, const std::byte* from, size_t count) noexcept {
+  std::byte first[size], last[size];
+  std::memcpy(first, from, size);
+  std::memcpy(last, from + count - size, size);
+  std::memcpy(to, first, size);
+  std::memcpy(to + count - size, last, size);
+}
+
+inline void copy_row(std::byte* to, const std::byte* from, size_t count) noexcept {
+  if (count > 512) {
+    std::memcpy(to, from, count);
+  } else if (count >= 32) {
+    std::byte last[32];
+    std::memcpy(last, from + count - 32, 32);
+    for (size_t i = 0; i + 32 < count; i += 32) std::memcpy(to + i, from + i, 32);
+    std::memcpy(to + count - 32, last, 32);
+  } else if (count >= 16) {
+    copy_ends<16>(to, from, count);
+  } else if (count >= 8) {
+    copy_ends<8>(to, from, count);
+  } else if (count >= 4) {
+    copy_ends<4>(to, from, count);
+  } else if (count >= 2) {
+    copy_ends<2>(to, from, count);
+  } else {
+    *to = *from;
+  }
+}
+
+void copy_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  const Grid g = grid;
+  for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
+    std::byte* put = to;
+    const std::byte* get = from;
+    for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
+      copy_row(put, get, static_cast<size_t>(g.item));
+    }
+  }
+}
+
+template <size_t size>
+constexpr SizedKernels sized_kernels() noexcept {
+  return {copy_any<size>,
+          transpose<size>,
+          {gather_rows<size, -1>, gather_rows<size, 0>, gather_rows<size, 1>, gather_rows<size, 2>,
+           gather_rows<size, 3>, gather_rows<size, 4>},
+          half / size};
+}

@@ -1,0 +1,228 @@
+#include "pipeline.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+
+#include "caster.h"
+#include "relayout.h"
+#include "simd.h"
+#include "threads.h"
+
+namespace candle {
+
+namespace {
+
+constexpr int64_t buffer_bytes = 1 << 14;  // a box and what it becomes stay in the first cache
+constexpr int64_t line_bytes = 64;
+constexpr int64_t straight_bytes = 1 << 17;  // of a box that needs no buffer
+constexpr int64_t streaming_bytes = 24 << 20;
+constexpr int64_t task_bytes = 1 << 17;
+constexpr int64_t threaded_bytes = 1 << 19;
+
+/// What is the same for all boxes of a copy.
+struct Plan {
+  explicit Plan(const Walk& walk) noexcept;
+
+  std::byte* to;
+  const std::byte* from;
+  int64_t to_size, from_size;    // bytes of an item
+  std::optional<Caster> caster;  // none: the bits stay
+  int64_t swapped_size = 0;      // of the components whose bytes are reversed without a cast
+  bool buffered = false;
+  bool streams = false;
+  int32_t ndim;
+  Axis axes[max_ndim];    // strides in bytes
+  int64_t box[max_ndim];  // extents of the boxes; the last ones of an axis may have less
+  int64_t boxes = 1;
+  int64_t bytes;  // of the larger side
+
+ private:
+  void choose_way() noexcept;
+  void choose_box() noexcept;
+  int64_t target_run() const noexcept;
+};
+
+Plan::Plan(const Walk& walk) noexcept
+    : to(walk.dst.data + (walk.dst.start >> 3)),
+      from(walk.src.data + (walk.src.start >> 3)),
+      to_size(walk.dst.bits() >> 3),
+      from_size(walk.src.bits() >> 3),
+      ndim(walk.ndim),
+      bytes(std::max(to_size, from_size)) {
+  for (int32_t i = 0; i < ndim; i++) {
+    axes[i] = {walk.axes[i].extent, walk.axes[i].to / 8, walk.axes[i].from / 8};
+    bytes *= axes[i].extent;
+  }
+  const int component = item_bytes(component_of(walk.src.dtype));
+  if (!same_dtype(walk.dst.dtype, walk.src.dtype)) {
+    caster.emplace(walk.src.dtype, walk.src.swapped, walk.dst.dtype);
+  } else if (walk.src.swapped && component > 1) {
+    swapped_size = component;
+  }
+  choose_way();
+  choose_box();
+  for (int32_t i = 0; i < ndim; i++) boxes *= (axes[i].extent + box[i] - 1) / box[i];
+}
+
+/// Bytes that follow each other in the destination.
+int64_t Plan::target_run() const noexcept {
+  int64_t run = to_size;
+  for (int32_t i = ndim - 1; i >= 0 && axes[i].to == run; i--) run *= axes[i].extent;
+  return run;
+}
+
+void Plan::choose_way() noexcept {
+  const bool as_is = !caster && swapped_size == 0;
+  streams = simd_level() != Simd::baseline &&
+            bytes / std::max(to_size, from_size) * to_size >= streaming_bytes &&
+            target_run() >= 4 * line_bytes;
+  buffered = !as_is;
+  if (!as_is || ndim == 0) return;
+  const Axis& inner = axes[ndim - 1];
+  const bool rows = inner.to == to_size && inner.from == to_size;
+  if (rows && inner.extent * to_size >= 2 * line_bytes) return;
+  buffered = streams;
+  const int32_t crossing = crossing_axis(ndim, axes);
+  // Lines of such a distance fall into few sets of the caches and push each other out.
+  if (crossing >= 0 && axes[crossing].to % 2048 == 0) buffered = true;
+}
+
+/// Boxes hold whole lines of the source, and as much as possible that follows in the destination.
+void Plan::choose_box() noexcept {
+  std::fill_n(box, ndim, 1);
+  const int32_t crossing = crossing_axis(ndim, axes);
+  const int64_t limit = buffered || crossing >= 0 ? buffer_bytes : straight_bytes;
+  int64_t room = limit / std::max(to_size, from_size);
+  int64_t covered = from_size;
+  for (int32_t next = crossing; next >= 0 && covered < line_bytes && room > 1;) {
+    const int64_t step = magnitude(axes[next].from);
+    const int64_t wanted = std::max<int64_t>(1, line_bytes / step);
+    box[next] = std::min({axes[next].extent, wanted, room});
+    room /= box[next];
+    covered = step * box[next];
+    int32_t further = -1;  // the next of the source's axes
+    for (int32_t i = 0; i < ndim; i++) {
+      const int64_t other = magnitude(axes[i].from);
+      if (box[i] != 1 || i == next || other < step || other >= line_bytes) continue;
+      if (further < 0 || other < magnitude(axes[further].from)) further = i;
+    }
+    next = further;
+  }
+  for (int32_t i = ndim - 1; i >= 0; i--) {
+    const int64_t most = std::min(axes[i].extent, room * box[i]);
+    room = room * box[i] / most;
+    box[i] = most;
+    if (most < axes[i].extent) break;
+  }
+}
+
+/// Copies boxes, one after the other; each thread has its own.
+class Worker {
+ public:
+  explicit Worker(const Plan& plan) noexcept : plan_(plan) {}
+
+  /// Copies the boxes from `first` on, up to but not including `last`, in the destination's order.
+  void run(int64_t first, int64_t last) noexcept {
+    int64_t at[max_ndim];  // which box along each axis
+    int64_t rest = first;
+    for (int32_t i = plan_.ndim - 1; i >= 0; i--) {
+      const int64_t count = (plan_.axes[i].extent + plan_.box[i] - 1) / plan_.box[i];
+      at[i] = rest % count;
+      rest /= count;
+    }
+    for (int64_t next = first; next < last; next++) {
+      run_box(at);
+      for (int32_t i = plan_.ndim - 1; i >= 0; i--) {
+        if (++at[i] * plan_.box[i] < plan_.axes[i].extent) break;
+        at[i] = 0;
+      }
+    }
+    if (plan_.streams) finish_streaming();
+  }
+
+ private:
+  void run_box(const int64_t* at) noexcept;
+  void plan_box(const Axis* axes) noexcept;
+
+  const Plan& plan_;
+  bool planned_ = false;
+  bool source_in_order_;  // the items of a box follow each other in the source
+  bool target_in_order_;
+  int64_t count_;  // items of a box
+  int64_t extents_[max_ndim];
+  Relayout gather_;
+  Relayout scatter_;
+  alignas(line_bytes) std::byte items_[buffer_bytes];
+  alignas(line_bytes) std::byte cast_items_[buffer_bytes];
+};
+
+void Worker::plan_box(const Axis* axes) noexcept {
+  planned_ = true;
+  for (int32_t i = 0; i < plan_.ndim; i++) extents_[i] = axes[i].extent;
+  if (!plan_.buffered) {
+    gather_.plan(plan_.to_size, plan_.ndim, axes, plan_.streams);
+    return;
+  }
+  Axis in[max_ndim], out[max_ndim];
+  source_in_order_ = target_in_order_ = true;
+  count_ = 1;
+  for (int32_t i = plan_.ndim - 1; i >= 0; i--) {
+    const int64_t extent = axes[i].extent;
+    in[i] = {extent, count_ * plan_.from_size, axes[i].from};
+    out[i] = {extent, axes[i].to, count_ * plan_.to_size};
+    source_in_order_ &= extent == 1 || in[i].to == in[i].from;
+    target_in_order_ &= extent == 1 || out[i].to == out[i].from;
+    count_ *= extent;
+  }
+  gather_.plan(plan_.from_size, plan_.ndim, in, false);
+  scatter_.plan(plan_.to_size, plan_.ndim, out, plan_.streams);
+}
+
+void Worker::run_box(const int64_t* at) noexcept {
+  std::byte* to = plan_.to;
+  const std::byte* from = plan_.from;
+  Axis axes[max_ndim];
+  bool as_before = planned_;
+  for (int32_t i = 0; i < plan_.ndim; i++) {
+    const Axis& axis = plan_.axes[i];
+    const int64_t begin = at[i] * plan_.box[i];
+    to += begin * axis.to;
+    from += begin * axis.from;
+    axes[i] = {std::min(plan_.box[i], axis.extent - begin), axis.to, axis.from};
+    as_before = as_before && axes[i].extent == extents_[i];
+  }
+  if (!as_before) plan_box(axes);
+  if (!plan_.buffered) return gather_.run(to, from);
+  const std::byte* items = from;
+  if (!source_in_order_ || plan_.swapped_size > 0) {
+    gather_.run(items_, from);
+    items = items_;
+    if (plan_.swapped_size > 0) {
+      swap_bytes(items_, count_ * plan_.from_size / plan_.swapped_size,
+                 static_cast<int>(plan_.swapped_size));
+    }
+  }
+  if (plan_.caster) {
+    std::byte* target = target_in_order_ && !plan_.streams ? to : cast_items_;
+    plan_.caster->run(items, target, count_);
+    if (target == to) return;
+    items = target;
+  }
+  scatter_.run(to, items);
+}
+
+}  // namespace
+
+void copy_boxes(const Walk& walk) noexcept {
+  const Plan plan(walk);
+  const auto run = [](void* context, int64_t first, int64_t last) {
+    Worker(*static_cast<const Plan*>(context)).run(first, last);
+  };
+  void* context = const_cast<Plan*>(&plan);
+  if (plan.bytes < threaded_bytes) return run(context, 0, plan.boxes);
+  run_in_threads(context, run, plan.boxes,
+                 std::max<int64_t>(1, plan.boxes * task_bytes / plan.bytes));
+}
+
+}  // namespace candle

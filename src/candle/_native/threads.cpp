@@ -1,0 +1,216 @@
+#include "threads.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+namespace candle {
+
+namespace {
+
+constexpr int most_threads = 256;
+constexpr int spins = 4000;  // before a thread that waits goes to sleep
+
+void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// The one job there can be at a time. Seats are what other threads may still take, taken ones
+/// those that have not left yet: both in one word, so that nobody can sit down at a job that is
+/// closed.
+class Pool {
+ public:
+  /// False if the threads have a job of another thread.
+  bool run(void* context, void (*task)(void*, int64_t, int64_t), int64_t count, int64_t grain,
+           int helpers) noexcept {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    start_threads(helpers);
+    task_ = task;
+    context_ = context;
+    count_ = count;
+    grain_ = grain;
+    next_.store(0, std::memory_order_relaxed);
+    seats_.store(static_cast<uint32_t>(std::min(helpers, threads_)) << seat_shift,
+                 std::memory_order_release);
+    job_.fetch_add(1, std::memory_order_seq_cst);
+    if (sleeping_.load(std::memory_order_seq_cst) > 0) {
+      pthread_mutex_lock(&mutex_);
+      pthread_cond_broadcast(&wake_);
+      pthread_mutex_unlock(&mutex_);
+    }
+    work();
+    seats_.fetch_and(taken_mask, std::memory_order_acq_rel);  // who comes late has no job
+    wait_for_others();
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+  /// In a child of fork, which has none of the threads; what they held is free.
+  void forget() noexcept {
+    mutex_ = PTHREAD_MUTEX_INITIALIZER;
+    wake_ = PTHREAD_COND_INITIALIZER;
+    done_ = PTHREAD_COND_INITIALIZER;
+    threads_ = 0;
+    sleeping_.store(0, std::memory_order_relaxed);
+    seats_.store(0, std::memory_order_relaxed);
+    busy_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr int seat_shift = 16;
+  static constexpr uint32_t taken_mask = (1U << seat_shift) - 1;
+
+  void work() noexcept {
+    for (;;) {
+      const int64_t first = next_.fetch_add(grain_, std::memory_order_relaxed);
+      if (first >= count_) return;
+      task_(context_, first, std::min(first + grain_, count_));
+    }
+  }
+
+  void start_threads(int wanted) noexcept {
+    if (threads_ >= wanted) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) == 0) {
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+      pthread_attr_setstacksize(&attributes, stack_bytes);
+      const auto main = [](void* pool) -> void* {
+        static_cast<Pool*>(pool)->serve();
+        return nullptr;
+      };
+      pthread_t thread;
+      while (threads_ < wanted && pthread_create(&thread, &attributes, main, this) == 0) threads_++;
+      pthread_attr_destroy(&attributes);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void serve() noexcept {
+    uint64_t seen = 0;
+    for (;;) {
+      seen = next_job(seen);
+      uint32_t seats = seats_.load(std::memory_order_acquire);
+      while (seats >> seat_shift > 0) {
+        const uint32_t seated = seats - (1U << seat_shift) + 1;
+        if (!seats_.compare_exchange_weak(seats, seated, std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+          continue;
+        }
+        work();
+        if (((seats_.fetch_sub(1, std::memory_order_acq_rel) - 1) & taken_mask) == 0) {
+          pthread_mutex_lock(&mutex_);
+          pthread_cond_signal(&done_);
+          pthread_mutex_unlock(&mutex_);
+        }
+        break;
+      }
+    }
+  }
+
+  uint64_t next_job(uint64_t seen) noexcept {
+    for (int i = 0; i < spins; i++) {
+      const uint64_t job = job_.load(std::memory_order_acquire);
+      if (job != seen) return job;
+      pause();
+    }
+    pthread_mutex_lock(&mutex_);
+    sleeping_.fetch_add(1, std::memory_order_seq_cst);
+    uint64_t job;
+    while ((job = job_.load(std::memory_order_seq_cst)) == seen) pthread_cond_wait(&wake_, &mutex_);
+    sleeping_.fetch_sub(1, std::memory_order_relaxed);
+    pthread_mutex_unlock(&mutex_);
+    return job;
+  }
+
+  bool all_left() const noexcept {
+    return (seats_.load(std::memory_order_acquire) & taken_mask) == 0;
+  }
+
+  void wait_for_others() noexcept {
+    for (int i = 0; i < spins; i++) {
+      if (all_left()) return;
+      pause();
+    }
+    pthread_mutex_lock(&mutex_);
+    while (!all_left()) pthread_cond_wait(&done_, &mutex_);
+    pthread_mutex_unlock(&mutex_);
+  }
+
+  static constexpr size_t stack_bytes = 1 << 18;
+
+  std::atomic<bool> busy_{false};
+  std::atomic<uint64_t> job_{0};
+  std::atomic<uint32_t> seats_{0};
+  std::atomic<int64_t> next_{0};
+  std::atomic<int> sleeping_{0};
+  void (*task_)(void*, int64_t, int64_t) = nullptr;
+  void* context_ = nullptr;
+  int64_t count_ = 0;
+  int64_t grain_ = 0;
+  int threads_ = 0;  // beside those that bring the jobs
+  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
+  pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
+};
+
+/// Never destroyed: its threads may outlive everything else.
+constinit Pool pool;
+
+std::atomic<int> asked_threads{0};
+
+int environment_threads() noexcept {
+  const char* text = std::getenv("CANDLE_NUM_THREADS");
+  const long count = text == nullptr ? 0 : std::strtol(text, nullptr, 10);
+  return static_cast<int>(std::clamp<long>(count, 0, most_threads));
+}
+
+int processors() noexcept {
+#ifdef __linux__
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::min(CPU_COUNT(&set), most_threads);
+#endif
+  return static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, most_threads));
+}
+
+void watch_forks() noexcept {
+  static const int watched = pthread_atfork(nullptr, nullptr, [] { pool.forget(); });
+  static_cast<void>(watched);
+}
+
+}  // namespace
+
+void run_in_threads(void* context, void (*task)(void* context, int64_t first, int64_t last),
+                    int64_t count, int64_t grain) noexcept {
+  const int64_t parts = (count + grain - 1) / grain;
+  const auto threads = static_cast<int>(std::min<int64_t>(num_threads(), parts));
+  if (threads > 1) {
+    watch_forks();
+    if (pool.run(context, task, count, grain, threads - 1)) return;
+  }
+  task(context, 0, count);
+}
+
+int num_threads() noexcept {
+  const int asked = asked_threads.load(std::memory_order_relaxed);
+  if (asked > 0) return asked;
+  static const int environment = environment_threads();
+  return environment > 0 ? environment : processors();
+}
+
+void set_num_threads(int count) noexcept {
+  asked_threads.store(std::clamp(count, 0, most_threads), std::memory_order_relaxed);
+}
+
+}  // namespace candle
