@@ -78,6 +78,7 @@ from .joining import cat, stack
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
 from .tensor import Tensor
+from .threads import get_num_threads, set_num_threads
 
 from .creation import tensor  # isort: skip  (after the module of that name)
 
@@ -124,6 +125,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "get_num_threads",
     "i8",
     "i16",
     "i32",
@@ -139,6 +141,7 @@ __all__ = [
     "ones_like",
     "rand",
     "randn",
+    "set_num_threads",
     "stack",
     "tensor",
     "tril",

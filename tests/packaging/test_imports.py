@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # A part imports what stands before it, in its own line and in those above, and its own modules.
 LINES = (
     ("_native",),
-    ("dtypes", "devices"),
+    ("dtypes", "devices", "threads"),
     ("plan", "ledger"),
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling"),

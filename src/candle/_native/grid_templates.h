@@ -118,32 +118,6 @@ inline void transpose_block(std::byte* to, int64_t to_step, const std::byte* fro
   }
 }
 
-/// Where the extents are no multiples of the block, the last blocks go over items once more.
-template <size_t size, size_t count>
-void transpose_blocks(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
-  constexpr auto width = static_cast<int64_t>(size);
-  constexpr auto n = static_cast<int64_t>(half / size);
-  constexpr int64_t wide = n * static_cast<int64_t>(count);
-  const Grid g = grid;
-  for (int64_t i = 0; i < g.inner; i += wide) {
-    i = std::min(i, g.inner - wide);
-    for (int64_t j = 0; j < g.outer; j += n) {
-      j = std::min(j, g.outer - n);
-      transpose_block<size, count>(to + i * width + j * g.to_outer, g.to_outer,
-                                   from + j * width + i * g.from_inner, g.from_inner);
-    }
-  }
-}
-
-template <size_t size>
-void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
-  if (grid.inner * static_cast<int64_t>(size) >= static_cast<int64_t>(half * halves)) {
-    transpose_blocks<size, halves>(to, from, grid);
-  } else {
-    transpose_blocks<size, 1>(to, from, grid);
-  }
-}
-
 /// Copies a few bytes by two moves that may cover the same ones.
 template <size_t size>
 inline void copy_ends(std::byte* to, const std::byte* from, size_t count) noexcept {
@@ -154,8 +128,9 @@ inline void copy_ends(std::byte* to, const std::byte* from, size_t count) noexce
   std::memcpy(to + count - size, last, size);
 }
 
+template <size_t by_moves = 512>
 inline void copy_row(std::byte* to, const std::byte* from, size_t count) noexcept {
-  if (count > 512) {
+  if (count > by_moves) {
     std::memcpy(to, from, count);
   } else if (count >= 32) {
     std::byte last[32];
@@ -173,6 +148,63 @@ inline void copy_row(std::byte* to, const std::byte* from, size_t count) noexcep
   } else {
     *to = *from;
   }
+}
+
+/// Where the extents are no multiples of the block, the last blocks go over items once more. No
+/// processor sees by itself which lines come next: they are fetched two blocks ahead.
+template <size_t size, size_t count>
+void transpose_blocks(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  constexpr auto n = static_cast<int64_t>(half / size);
+  constexpr int64_t wide = n * static_cast<int64_t>(count);
+  const Grid g = grid;
+  for (int64_t i = 0; i < g.inner; i += wide) {
+    i = std::min(i, g.inner - wide);
+    const std::byte* ahead = from + (i + 2 * wide) * g.from_inner;
+    for (int64_t j = 0; j < g.outer; j += n) {
+      j = std::min(j, g.outer - n);
+      if (j * width % 64 == 0) {
+        for (int64_t r = 0; r < wide; r++) __builtin_prefetch(ahead + j * width + r * g.from_inner);
+      }
+      transpose_block<size, count>(to + i * width + j * g.to_outer, g.to_outer,
+                                   from + j * width + i * g.from_inner, g.from_inner);
+    }
+  }
+}
+
+/// A strip of rows at a time goes through a buffer: so many rows at distances near a power of two
+/// would push each other out of the cache before all of their lines has been used.
+template <size_t size, size_t count>
+void transpose_strips(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  constexpr int64_t wide = static_cast<int64_t>(half / size * count);
+  constexpr int64_t row_bytes = 256;
+  alignas(64) std::byte rows[wide * row_bytes];
+  for (int64_t j = 0; j < grid.outer; j += row_bytes / width) {
+    const int64_t columns = std::min(grid.outer - j, row_bytes / width);
+    for (int64_t i = 0; i < grid.inner; i += wide) {
+      i = std::min(i, grid.inner - wide);
+      const std::byte* get = from + j * width + i * grid.from_inner;
+      for (int64_t r = 0; r < wide; r++) {
+        copy_row<row_bytes>(rows + r * row_bytes, get + r * grid.from_inner,
+                            static_cast<size_t>(columns * width));
+      }
+      transpose_blocks<size, count>(
+          to + j * grid.to_outer + i * width, rows,
+          {grid.item, columns, grid.to_outer, width, wide, width, row_bytes});
+    }
+  }
+}
+
+template <size_t size>
+void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto wide = static_cast<int64_t>(half / size * halves);
+  if (grid.inner < wide) return transpose_blocks<size, 1>(to, from, grid);
+  // The last columns of a strip have to be as many as a block has.
+  if (size == 1 && grid.outer % 256 % half == 0) {
+    return transpose_strips<size, halves>(to, from, grid);
+  }
+  transpose_blocks<size, halves>(to, from, grid);
 }
 
 void copy_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcept {

@@ -1,4 +1,7 @@
 // candle._native._core: the module, and the functions the Python layer calls on tensors.
+#include <algorithm>
+#include <climits>
+
 #include "copying.h"
 #include "counting_deleter.h"
 #include "demand.h"
@@ -6,6 +9,7 @@
 #include "export.h"
 #include "ingest.h"
 #include "tensor.h"
+#include "threads.h"
 #include "views.h"
 #include "words.h"
 
@@ -135,6 +139,20 @@ PyObject* py_live(PyObject*, PyObject*) {
                        static_cast<long long>(live.exports.get()));
 }
 
+PyObject* py_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+
+PyObject* py_set_num_threads(PyObject*, PyObject* argument) {
+  int overflow;
+  const long count = PyLong_AsLongAndOverflow(argument, &overflow);
+  if (count == -1 && PyErr_Occurred()) return nullptr;
+  if (count < 1 && overflow <= 0) {
+    PyErr_Format(PyExc_ValueError, "a copy takes at least one thread, not %R", argument);
+    return nullptr;
+  }
+  set_num_threads(overflow > 0 ? INT_MAX : static_cast<int>(std::min<long>(count, INT_MAX)));
+  Py_RETURN_NONE;
+}
+
 constexpr char from_dlpack_doc[] =
     "from_dlpack($module, x, /, *, device=None, copy=None, dtype=None, order=None, "
     "stream=None)\n--\n\n"
@@ -206,6 +224,10 @@ PyMethodDef module_methods[] = {
     {"legacy_capsule", legacy_capsule, METH_O,
      "legacy_capsule($module, t, /)\n--\n\nA legacy capsule for a consumer that never writes; "
      "shares read-only memory too."},
+    {"num_threads", py_num_threads, METH_NOARGS,
+     "num_threads($module, /)\n--\n\nHow many threads share a big copy."},
+    {"set_num_threads", py_set_num_threads, METH_O,
+     "set_num_threads($module, count, /)\n--\n\nSays how many threads share a big copy."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
      "exports."},

@@ -13,8 +13,12 @@ namespace candle {
 
 namespace {
 
-constexpr int64_t buffer_bytes = 1 << 14;  // a box and what it becomes stay in the first cache
+constexpr int64_t buffer_bytes =
+    1 << 16;  // of a box that is only moved; it stays in the second cache
+constexpr int64_t cast_bytes = buffer_bytes / 2;  // of one that is cast, and of what it becomes
 constexpr int64_t line_bytes = 64;
+constexpr int64_t source_bytes =
+    256;  // that follow each other in the source and are read at a time
 constexpr int64_t straight_bytes = 1 << 17;  // of a box that needs no buffer
 constexpr int64_t streaming_bytes = 24 << 20;
 constexpr int64_t task_bytes = 1 << 17;
@@ -95,16 +99,16 @@ void Plan::choose_box() noexcept {
   const int64_t limit = buffered || crossing >= 0 ? buffer_bytes : straight_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
-  for (int32_t next = crossing; next >= 0 && covered < line_bytes && room > 1;) {
+  for (int32_t next = crossing; next >= 0 && covered < source_bytes && room > 1;) {
     const int64_t step = magnitude(axes[next].from);
-    const int64_t wanted = std::max<int64_t>(1, line_bytes / step);
+    const int64_t wanted = std::max<int64_t>(1, source_bytes / step);
     box[next] = std::min({axes[next].extent, wanted, room});
     room /= box[next];
     covered = step * box[next];
     int32_t further = -1;  // the next of the source's axes
     for (int32_t i = 0; i < ndim; i++) {
       const int64_t other = magnitude(axes[i].from);
-      if (box[i] != 1 || i == next || other < step || other >= line_bytes) continue;
+      if (box[i] != 1 || i == next || other < step || other >= source_bytes) continue;
       if (further < 0 || other < magnitude(axes[further].from)) further = i;
     }
     next = further;
@@ -154,7 +158,6 @@ class Worker {
   Relayout gather_;
   Relayout scatter_;
   alignas(line_bytes) std::byte items_[buffer_bytes];
-  alignas(line_bytes) std::byte cast_items_[buffer_bytes];
 };
 
 void Worker::plan_box(const Axis* axes) noexcept {
@@ -204,7 +207,7 @@ void Worker::run_box(const int64_t* at) noexcept {
     }
   }
   if (plan_.caster) {
-    std::byte* target = target_in_order_ && !plan_.streams ? to : cast_items_;
+    std::byte* target = target_in_order_ && !plan_.streams ? to : items_ + cast_bytes;
     plan_.caster->run(items, target, count_);
     if (target == to) return;
     items = target;

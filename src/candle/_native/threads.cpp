@@ -2,11 +2,13 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 
 namespace candle {
@@ -24,6 +26,20 @@ void pause() noexcept {
 #endif
 }
 
+/// What threads sleep on. Unlike a condition variable's, its waker never waits for a sleeper.
+class Semaphore {
+ public:
+  bool init() noexcept { return sem_init(&semaphore_, 0, 0) == 0; }
+  void post() noexcept { sem_post(&semaphore_); }
+  void wait() noexcept {
+    while (sem_wait(&semaphore_) != 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sem_t semaphore_{};
+};
+
 /// The one job there can be at a time. Seats are what other threads may still take, taken ones
 /// those that have not left yet: both in one word, so that nobody can sit down at a job that is
 /// closed.
@@ -34,18 +50,16 @@ class Pool {
            int helpers) noexcept {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_threads(helpers);
+    helpers = std::min(helpers, threads_);
     task_ = task;
     context_ = context;
     count_ = count;
     grain_ = grain;
     next_.store(0, std::memory_order_relaxed);
-    seats_.store(static_cast<uint32_t>(std::min(helpers, threads_)) << seat_shift,
-                 std::memory_order_release);
+    seats_.store(static_cast<uint32_t>(helpers) * one_seat, std::memory_order_release);
     job_.fetch_add(1, std::memory_order_seq_cst);
-    if (sleeping_.load(std::memory_order_seq_cst) > 0) {
-      pthread_mutex_lock(&mutex_);
-      pthread_cond_broadcast(&wake_);
-      pthread_mutex_unlock(&mutex_);
+    for (int i = std::min(helpers, sleeping_.load(std::memory_order_seq_cst)); i > 0; i--) {
+      wake_.post();
     }
     work();
     seats_.fetch_and(taken_mask, std::memory_order_acq_rel);  // who comes late has no job
@@ -54,11 +68,9 @@ class Pool {
     return true;
   }
 
-  /// In a child of fork, which has none of the threads; what they held is free.
+  /// In a child of fork, which has none of the threads.
   void forget() noexcept {
-    mutex_ = PTHREAD_MUTEX_INITIALIZER;
-    wake_ = PTHREAD_COND_INITIALIZER;
-    done_ = PTHREAD_COND_INITIALIZER;
+    ready_ = false;
     threads_ = 0;
     sleeping_.store(0, std::memory_order_relaxed);
     seats_.store(0, std::memory_order_relaxed);
@@ -66,8 +78,10 @@ class Pool {
   }
 
  private:
-  static constexpr int seat_shift = 16;
-  static constexpr uint32_t taken_mask = (1U << seat_shift) - 1;
+  static constexpr uint32_t one_seat = 1U << 16;
+  static constexpr uint32_t taken_mask = 0x7fff;
+  static constexpr uint32_t awaited = 0x8000;  // the one who brought the job sleeps until all left
+  static constexpr size_t stack_bytes = 1 << 18;
 
   void work() noexcept {
     for (;;) {
@@ -79,6 +93,8 @@ class Pool {
 
   void start_threads(int wanted) noexcept {
     if (threads_ >= wanted) return;
+    ready_ = ready_ || (wake_.init() && done_.init());
+    if (!ready_) return;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
@@ -102,53 +118,39 @@ class Pool {
     for (;;) {
       seen = next_job(seen);
       uint32_t seats = seats_.load(std::memory_order_acquire);
-      while (seats >> seat_shift > 0) {
-        const uint32_t seated = seats - (1U << seat_shift) + 1;
-        if (!seats_.compare_exchange_weak(seats, seated, std::memory_order_acq_rel,
+      while (seats >= one_seat) {
+        if (!seats_.compare_exchange_weak(seats, seats - one_seat + 1, std::memory_order_acq_rel,
                                           std::memory_order_acquire)) {
           continue;
         }
         work();
-        if (((seats_.fetch_sub(1, std::memory_order_acq_rel) - 1) & taken_mask) == 0) {
-          pthread_mutex_lock(&mutex_);
-          pthread_cond_signal(&done_);
-          pthread_mutex_unlock(&mutex_);
-        }
+        const uint32_t before = seats_.fetch_sub(1, std::memory_order_acq_rel);
+        if (before == (awaited | 1)) done_.post();
         break;
       }
     }
   }
 
   uint64_t next_job(uint64_t seen) noexcept {
-    for (int i = 0; i < spins; i++) {
-      const uint64_t job = job_.load(std::memory_order_acquire);
-      if (job != seen) return job;
-      pause();
+    for (;;) {
+      for (int i = 0; i < spins; i++) {
+        const uint64_t job = job_.load(std::memory_order_acquire);
+        if (job != seen) return job;
+        pause();
+      }
+      sleeping_.fetch_add(1, std::memory_order_seq_cst);
+      if (job_.load(std::memory_order_seq_cst) == seen) wake_.wait();
+      sleeping_.fetch_sub(1, std::memory_order_relaxed);
     }
-    pthread_mutex_lock(&mutex_);
-    sleeping_.fetch_add(1, std::memory_order_seq_cst);
-    uint64_t job;
-    while ((job = job_.load(std::memory_order_seq_cst)) == seen) pthread_cond_wait(&wake_, &mutex_);
-    sleeping_.fetch_sub(1, std::memory_order_relaxed);
-    pthread_mutex_unlock(&mutex_);
-    return job;
-  }
-
-  bool all_left() const noexcept {
-    return (seats_.load(std::memory_order_acquire) & taken_mask) == 0;
   }
 
   void wait_for_others() noexcept {
     for (int i = 0; i < spins; i++) {
-      if (all_left()) return;
+      if (seats_.load(std::memory_order_acquire) == 0) return;
       pause();
     }
-    pthread_mutex_lock(&mutex_);
-    while (!all_left()) pthread_cond_wait(&done_, &mutex_);
-    pthread_mutex_unlock(&mutex_);
+    if (seats_.fetch_or(awaited, std::memory_order_acq_rel) != 0) done_.wait();
   }
-
-  static constexpr size_t stack_bytes = 1 << 18;
 
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> job_{0};
@@ -159,10 +161,10 @@ class Pool {
   void* context_ = nullptr;
   int64_t count_ = 0;
   int64_t grain_ = 0;
+  bool ready_ = false;
   int threads_ = 0;  // beside those that bring the jobs
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-  pthread_cond_t wake_ = PTHREAD_COND_INITIALIZER;
-  pthread_cond_t done_ = PTHREAD_COND_INITIALIZER;
+  Semaphore wake_;
+  Semaphore done_;
 };
 
 /// Never destroyed: its threads may outlive everything else.
