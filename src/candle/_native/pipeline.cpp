@@ -96,7 +96,9 @@ void Plan::choose_way() noexcept {
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
   const int32_t crossing = crossing_axis(ndim, axes);
-  const int64_t limit = buffered || crossing >= 0 ? buffer_bytes : straight_bytes;
+  const int64_t limit = caster                      ? cast_bytes
+                        : buffered || crossing >= 0 ? buffer_bytes
+                                                    : straight_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
   for (int32_t next = crossing; next >= 0 && covered < source_bytes && room > 1;) {
