@@ -136,6 +136,87 @@ def test_reversal_in_place() -> None:
     np.testing.assert_array_equal(array, np.arange(999, -1, -1))
 
 
+def test_shifts_in_place() -> None:
+    shape = (6, 7, 8)
+    for source, target in (
+        (np.s_[1:], np.s_[:-1]),
+        (np.s_[:-1], np.s_[1:]),
+        (np.s_[:, :, 1:], np.s_[:, :, :-1]),
+        (np.s_[1:, :-2, ::2], np.s_[:-1, 2:, ::2]),
+        (np.s_[:, :, ::2], np.s_[:, :, 1::2]),
+        (np.s_[::-1, 1:, :-1], np.s_[::-1, :-1, 1:]),
+    ):
+        for dtype in ("uint8", "int32", "complex128"):
+            array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+            want = array.copy()
+            want[target] = array[source]
+            tensor = candle.asarray(array, copy=False)
+            tensor[target].copy_(tensor[source])
+            np.testing.assert_array_equal(array, want)
+
+
+def test_parts_of_one_matrix_that_do_not_overlap() -> None:
+    array = np.arange(400).reshape(20, 20)
+    want = array.copy()
+    want[:10, :10] = array[10:, 10:].T
+    want[::2, 15:] = array[1::2, 14:9:-1]
+    tensor = candle.asarray(array, copy=False)
+    tensor[:10, :10].copy_(tensor[10:, 10:].T)
+    tensor[::2, 15:].copy_(tensor[1::2, 14:9:-1])
+    np.testing.assert_array_equal(array, want)
+
+
+# Large ones, of every kind of kernel
+
+
+@by_item
+@pytest.mark.parametrize("shape", [(64, 96), (61, 97), (3, 4000), (4000, 3), (5, 1111), (15, 700)])
+def test_matrices_turned_and_mirrored(size: int, shape: tuple[int, int]) -> None:
+    big = noise(np.random.default_rng(size), 4 * shape[0] * shape[1] * size + 1)
+    wide = np.ndarray((2 * shape[0], 2 * shape[1]), ITEMS[size], big.data, 1)
+    for part in (wide[: shape[0], : shape[1]], wide[::2, 1::2], wide[::-2, ::-2]):
+        for source in (part, part.T, part[::-1].T, part[:, ::-1].T):
+            copied = candle.asarray(source).copy().numpy()
+            assert copied.tobytes() == source.tobytes()
+            back = np.zeros(source.shape[::-1], ITEMS[size])
+            candle.asarray(back, copy=False).copy_(candle.asarray(source).T)
+            assert back.tobytes() == source.T.tobytes()
+
+
+@by_item
+def test_five_axes_in_any_order(size: int) -> None:
+    random = np.random.default_rng(size)
+    shape = (7, 4, 9, 3, 16)
+    array = noise(random, size * int(np.prod(shape))).view(ITEMS[size]).reshape(shape)
+    for _ in range(20):
+        source = array.transpose(random.permutation(5))
+        assert candle.asarray(source).copy().numpy().tobytes() == source.tobytes()
+
+
+def test_images_between_their_two_layouts() -> None:
+    pixels = noise(np.random.default_rng(0), 2 * 45 * 37 * 3).reshape(2, 45, 37, 3)
+    for dtype in ("uint8", "int16", "float32", "float64"):
+        array = pixels.astype(dtype)
+        for source in (array.transpose(0, 3, 1, 2), np.moveaxis(array, -1, 1)[:, ::-1]):
+            np.testing.assert_array_equal(candle.asarray(source).copy().numpy(), source)
+            as_float = candle.asarray(source).to("float32").numpy()
+            np.testing.assert_array_equal(as_float, source.astype("float32"))
+        planes = np.ascontiguousarray(array.transpose(0, 3, 1, 2))
+        np.testing.assert_array_equal(
+            candle.asarray(planes.transpose(0, 2, 3, 1)).copy().numpy(), array
+        )
+
+
+@pytest.mark.parametrize("rows", [4096, 4099])
+def test_copies_past_the_caches(rows: int) -> None:
+    source = noise(np.random.default_rng(rows), rows * 8191).reshape(rows, 8191)
+    target = np.zeros(source.size + 3, np.uint8)[3:]
+    for view, shape in ((source.T, (8191, rows)), (source[:, ::-1], source.shape)):
+        into = target.reshape(shape)
+        candle.asarray(into, copy=False).copy_(candle.asarray(view))
+        np.testing.assert_array_equal(into, view)
+
+
 # Memory that only a copy can serve
 
 

@@ -139,11 +139,13 @@ def test_fp4_of_jax_comes_in_packed(framework: Any) -> None:
     assert t.tolist() == _values("float4_e2m1fn", "contiguous")
 
 
-def test_int4_of_jax_is_refused(framework: Any) -> None:
-    """jax itself does not export it."""
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+def test_integers_of_jax_are_copied(framework: Any, dtype: str) -> None:
+    """jax itself does not export them."""
     jnp = framework("jax").numpy
-    with pytest.raises(BufferError):
-        candle.from_dlpack(jnp.asarray(_padded("int4")))
+    t = candle.from_dlpack(jnp.asarray(_padded(dtype)))
+    assert (str(t.dtype), t.readonly) == (dtype, False)
+    assert t.tolist() == _values(dtype, "contiguous")
 
 
 def test_pairs_of_torch_keep_their_shape(framework: Any) -> None:

@@ -189,7 +189,7 @@ def test_without_leave_to_make_threads(in_child: InChild, limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (resource.getrlimit(resource.RLIMIT_AS)[1],) * 2)
     if int(sys.argv[1]):
         size = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-        resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20),) * 2)
+        resource.setrlimit(resource.RLIMIT_AS, (size + (256 << 20),) * 2)
     assert is_right()
     """)
     in_child(code, str(limit), CANDLE_NUM_THREADS="1").check()

@@ -33,6 +33,52 @@ void copy_apart(const Walk& walk) noexcept {
   }
 }
 
+/// Whether the sides are one layout in two places, whose elements do not overlap each other.
+bool is_shift(const Walk& walk) noexcept {
+  if (!is_as_is(walk) || walk.dst.packed()) return false;
+  int64_t reach = walk.dst.bits();
+  for (int32_t i = walk.ndim - 1; i >= 0; i--) {
+    const Axis& axis = walk.axes[i];
+    if (axis.to != axis.from || axis.to < reach) return false;
+    reach += (axis.extent - 1) * axis.to;
+  }
+  return true;
+}
+
+/// Copies a shift: towards lower addresses from the lowest element on, else from the highest.
+void copy_shift(const Walk& walk) noexcept {
+  std::byte* to = walk.dst.data + (walk.dst.start >> 3);
+  const std::byte* from = walk.src.data + (walk.src.start >> 3);
+  const bool down = to < from;
+  auto item = static_cast<size_t>(walk.dst.bits() >> 3);
+  int32_t ndim = walk.ndim;
+  if (ndim > 0 && walk.axes[ndim - 1].to == walk.dst.bits()) {
+    item *= static_cast<size_t>(walk.axes[--ndim].extent);
+  }
+  int64_t steps[max_ndim], index[max_ndim];
+  for (int32_t i = 0; i < ndim; i++) {
+    steps[i] = walk.axes[i].to / 8;
+    index[i] = 0;
+    if (down) continue;
+    to += (walk.axes[i].extent - 1) * steps[i];
+    from += (walk.axes[i].extent - 1) * steps[i];
+    steps[i] = -steps[i];
+  }
+  for (;;) {
+    std::memmove(to, from, item);
+    int32_t i = ndim - 1;
+    for (; i >= 0; i--) {
+      to += steps[i];
+      from += steps[i];
+      if (++index[i] < walk.axes[i].extent) break;
+      to -= walk.axes[i].extent * steps[i];
+      from -= walk.axes[i].extent * steps[i];
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}
+
 struct Free {
   void operator()(std::byte* memory) const noexcept { std::free(memory); }
 };
@@ -76,6 +122,10 @@ CopyStatus copy(const Side& dst, const Side& src, int32_t ndim, const int64_t* s
     return CopyStatus::ok;
   }
   if (is_no_op(walk)) return CopyStatus::ok;
+  if (is_shift(walk)) {
+    copy_shift(walk);
+    return CopyStatus::ok;
+  }
   const Memory memory = read_whole(&walk);
   if (memory == nullptr) return CopyStatus::no_memory;
   copy_apart(walk);

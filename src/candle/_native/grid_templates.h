@@ -54,9 +54,13 @@ void gather_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcep
     std::byte* __restrict put = to;
     const std::byte* __restrict get = from;
     if constexpr (step == 0) {
-      typename BitsOf<size>::Type item;
-      std::memcpy(&item, get, size);
-      for (int64_t i = 0; i < g.inner; i++) std::memcpy(put + i * width, &item, size);
+      constexpr int64_t filled = 64;
+      std::byte items[filled];
+      for (int64_t at = 0; at < filled; at += width) copy_item<size>(items + at, get);
+      const int64_t bytes = g.inner * width;
+      int64_t at = 0;
+      for (; at + filled <= bytes; at += filled) std::memcpy(put + at, items, filled);
+      if (at < bytes) std::memcpy(put + at, items, static_cast<size_t>(bytes - at));
     } else {
       for (int64_t i = 0; i < g.inner; i++) {
         copy_item<size>(put + i * width, get + i * step * width);
@@ -196,8 +200,33 @@ void transpose_strips(std::byte* to, const std::byte* from, const Grid& grid) no
   }
 }
 
+/// Items that fill a register need no shuffles: four at a time, a line of the source.
+void transpose_registers(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  constexpr auto width = static_cast<int64_t>(half);
+  const Grid g = grid;
+  for (int64_t j = 0; j < g.outer; j += 4) {
+    const int64_t columns = std::min<int64_t>(4, g.outer - j);
+    std::byte* put = to + j * g.to_outer;
+    const std::byte* get = from + j * width;
+    for (int64_t i = 0; i < g.inner; i++, put += width, get += g.from_inner) {
+      __builtin_prefetch(get + 16 * g.from_inner);
+      if (columns == 4) {
+        copy_item<half>(put, get);
+        copy_item<half>(put + g.to_outer, get + width);
+        copy_item<half>(put + 2 * g.to_outer, get + 2 * width);
+        copy_item<half>(put + 3 * g.to_outer, get + 3 * width);
+      } else {
+        for (int64_t c = 0; c < columns; c++) {
+          copy_item<half>(put + c * g.to_outer, get + c * width);
+        }
+      }
+    }
+  }
+}
+
 template <size_t size>
 void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
+  if constexpr (size == half) return transpose_registers(to, from, grid);
   constexpr auto wide = static_cast<int64_t>(half / size * halves);
   if (grid.inner < wide) return transpose_blocks<size, 1>(to, from, grid);
   // The last columns of a strip have to be as many as a block has.

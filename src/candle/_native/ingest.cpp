@@ -67,13 +67,17 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
     ingest_exchange(ingest, *record, &result);
     return result;
   }
-  if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
-  // From here on Python code of the producer's runs, which may give x another class.
-  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+  // Python code of the producer's may give x another class while it runs.
+  const auto hold_type = [record] {
+    return Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+  };
   if (record->kind == TypeKind::foreign_exchange) {
+    const Ref type = hold_type();
     ingest_exchange(ingest, *record, &result);
     return result;
   }
+  if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
+  const Ref type = hold_type();
   if (record->kind == TypeKind::stand_in) {
     const Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
     if (!other) return nullptr;
@@ -85,14 +89,19 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   return ingest_protocols(ingest, *record, dlpack_only);
 }
 
+[[gnu::noinline]] PyObject* finish_slowly(const Ingest& ingest, const Source& source,
+                                          Owner&& owner) {
+  Admission admission;
+  return admit(ingest, source, &admission) ? carry_out(ingest, admission, std::move(owner))
+                                           : nullptr;
+}
+
 }  // namespace
 
 PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
   if (ingest.request.is_plain() && plainly_shares(source))
     return share(ingest.type, source, std::move(owner));
-  Admission admission;
-  return admit(ingest, source, &admission) ? carry_out(ingest, admission, std::move(owner))
-                                           : nullptr;
+  return finish_slowly(ingest, source, std::move(owner));
 }
 
 bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {

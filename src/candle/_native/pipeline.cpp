@@ -19,10 +19,10 @@ constexpr int64_t cast_bytes = buffer_bytes / 2;  // of one that is cast, and of
 constexpr int64_t line_bytes = 64;
 constexpr int64_t source_bytes =
     256;  // that follow each other in the source and are read at a time
-constexpr int64_t straight_bytes = 1 << 17;  // of a box that needs no buffer
+constexpr int64_t straight_bytes = 1 << 16;  // of a box that needs no buffer
 constexpr int64_t streaming_bytes = 24 << 20;
-constexpr int64_t task_bytes = 1 << 17;
-constexpr int64_t threaded_bytes = 1 << 19;
+constexpr int64_t task_bytes = 1 << 16;
+constexpr int64_t threaded_bytes = 1 << 18;
 
 /// What is the same for all boxes of a copy.
 struct Plan {
@@ -89,7 +89,7 @@ void Plan::choose_way() noexcept {
   buffered = streams;
   const int32_t crossing = crossing_axis(ndim, axes);
   // Lines of such a distance fall into few sets of the caches and push each other out.
-  if (crossing >= 0 && axes[crossing].to % 2048 == 0) buffered = true;
+  if (crossing >= 0 && axes[crossing].to % 512 == 0) buffered = true;
 }
 
 /// Boxes hold whole lines of the source, and as much as possible that follows in the destination.

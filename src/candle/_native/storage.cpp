@@ -1,5 +1,8 @@
 #include "storage.h"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 
@@ -44,13 +47,28 @@ class Pool {
 };
 Pool pool;
 
+/// Fresh memory, in huge pages where it is large: a copy into it then spends a third of the time
+/// on page faults. nullptr: none.
+void* allocate_block(size_t bytes, size_t alignment) noexcept {
+  constexpr size_t large = 4 << 20;
+  constexpr size_t huge_page = 2 << 20;
+  alignment = std::max(alignment, bytes >= large ? huge_page : sizeof(void*));
+  void* block;
+  if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;
+#ifdef MADV_HUGEPAGE
+  // Whole ones only: what follows the block stays untouched. A refusal changes nothing.
+  if (bytes >= large) madvise(block, bytes & ~(huge_page - 1), MADV_HUGEPAGE);
+#endif
+  return block;
+}
+
 }  // namespace
 
 Owner Owner::allocate(size_t bytes, size_t alignment, std::byte** data) noexcept {
   void* block = nullptr;
   if (bytes > 0) {
-    if (alignment < sizeof(void*)) alignment = sizeof(void*);
-    if (posix_memalign(&block, alignment, bytes) != 0) return {};
+    block = allocate_block(bytes, alignment);
+    if (block == nullptr) return {};
   }
   Storage* storage = Storage::make({Kind::block, {.block = block}}, bytes);
   if (storage == nullptr) return {};
