@@ -31,6 +31,7 @@ struct Driver {
   Result (*cuEventDestroy)(Event);
   Result (*cuStreamSynchronize)(Handle);
   Result (*cuPointerGetAttributes)(unsigned, const int*, void**, unsigned long long);
+  Result (*cuStreamIsCapturing)(Handle, int*);
   Result (*cuGetErrorName)(Result, const char**);  // may be missing
 
   Driver() noexcept { status = open(); }
@@ -55,6 +56,7 @@ struct Driver {
         get("cuEventCreate", &cuEventCreate) && get("cuEventRecord", &cuEventRecord) &&
         get("cuStreamWaitEvent", &cuStreamWaitEvent) && get("cuEventDestroy", &cuEventDestroy) &&
         get("cuStreamSynchronize", &cuStreamSynchronize) &&
+        get("cuStreamIsCapturing", &cuStreamIsCapturing) &&
         get("cuPointerGetAttributes", &cuPointerGetAttributes);
     if (!complete) return no_entry_point;
     get("cuGetErrorName", &cuGetErrorName);
@@ -101,12 +103,21 @@ std::atomic<Context> Current::retained_[device_limit];
 
 Handle handle_of(Stream stream) noexcept { return reinterpret_cast<Handle>(stream); }
 
+/// Whether what is queued on a stream goes into a graph now, and does not run. The legacy stream
+/// cannot be captured, and says so with an error while another one is.
+bool is_captured(Stream stream) noexcept {
+  int status = 0;
+  return driver().cuStreamIsCapturing(handle_of(stream), &status) == success && status == 1;
+}
+
 }  // namespace
 
 Result order(int32_t device, Stream earlier, Stream later) noexcept {
   if (earlier == later) return success;
   const Current current(device);
   if (current.result != success) return current.result;
+  // A graph cannot wait for work outside of it: that would end the capture with an error.
+  if (is_captured(later) && !is_captured(earlier)) return success;
   const Driver& cuda = driver();
   // A fresh event each time: one that is kept would have to know of contexts that are reset, and of
   // captures it took part in.
