@@ -1,4 +1,4 @@
-"""torch makes, cupy filters, jax sums: one block of GPU memory, in the right order on three streams.
+"""torch makes, cupy filters, jax sums: one block of GPU memory, three streams, in the right order.
 
 Each framework works on a stream of its own, and nothing here waits for a stream: candle makes each
 consumer's stream come after the producer's. On a machine without a GPU, or without one of the

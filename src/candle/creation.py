@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import ceil, isfinite
 
+from . import cuda
 from ._native import _core
 from .devices import as_device, cpu
 from .dtypes import as_dtype, complex64, float32, int64
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native._core import Tensor
+    from .devices import Device
     from .dtypes import DType
 
     Shape = int | Sequence[int]
@@ -400,18 +402,22 @@ def dtype_or(dtype: object, default: DType) -> DType:
     return default if dtype is None else as_dtype(dtype)
 
 
+def creatable(device: object) -> Device:
+    """Give the Device to make a tensor on; the one place that looks at `device`."""
+    where = cpu if device is None else as_device(device)
+    if where is not cpu and where.type != "cuda":
+        raise BufferError(f"{where!r}: candle makes tensors on the CPU and on CUDA devices only")
+    return where
+
+
 def allocate(
     shape: tuple[int, ...], dtype: DType, device: object = None, align: int = 256
 ) -> Tensor:
-    """Make a tensor whose elements are not set; the one place that looks at `device`."""
-    where = cpu if device is None else as_device(device)
-    if where.type == "cuda":
-        from .cuda.copying import empty as empty_on_device
-
-        return empty_on_device(shape, dtype, where.index)
-    if where is not cpu:
-        raise BufferError(f"{where!r}: candle makes tensors on the CPU and on CUDA devices only")
-    return _core.empty(shape, dtype.id, align)
+    """Make a tensor whose elements are not set."""
+    where = creatable(device)
+    if where is cpu:
+        return _core.empty(shape, dtype.id, align)
+    return cuda.empty(shape, dtype, where.index)
 
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: DType | None, device: object) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._native import _core
-from .creation import allocate, asarray, dtype_or, shape_of
+from .creation import allocate, asarray, creatable, dtype_or, shape_of
 from .dtypes import bfloat16, float16, float32, float64
 
 TYPE_CHECKING = False
@@ -49,7 +49,8 @@ def rand(
     TypeError
         For another dtype.
     """
-    out = allocate(shape_of(shape, extents), _random_dtype(dtype, "rand"), device)
+    where = creatable(device)
+    out = allocate(shape_of(shape, extents), _random_dtype(dtype, "rand"))
     rng = _generator(seed)
     if out.dtype in (float32, float64):
         rng.random(dtype=out.dtype.name, out=out.numpy())
@@ -58,7 +59,7 @@ def rand(
         levels = 1 << (11 if out.dtype is float16 else 8)
         steps = rng.integers(levels, size=out.shape, dtype="uint16")
         _core.copy_into(out, asarray((steps / levels).astype("float32")))
-    return out
+    return out.to(device=where)
 
 
 def randn(
@@ -72,13 +73,14 @@ def randn(
 
     Parameters, return value and errors as for `rand`.
     """
-    out = allocate(shape_of(shape, extents), _random_dtype(dtype, "randn"), device)
+    where = creatable(device)
+    out = allocate(shape_of(shape, extents), _random_dtype(dtype, "randn"))
     rng = _generator(seed)
     if out.dtype in (float32, float64):
         rng.standard_normal(dtype=out.dtype.name, out=out.numpy())
     else:
         _core.copy_into(out, asarray(rng.standard_normal(size=out.shape, dtype="float32")))
-    return out
+    return out.to(device=where)
 
 
 def _generator(

@@ -75,10 +75,16 @@ def test_device_it_is_on(device: Any) -> None:
     assert (fields.device, fields.data) == ((1, 0), t.data_ptr())
 
 
-@pytest.mark.parametrize("device", [(2, 0), (10, 1), (13, 0), (99, 0), (1, 5), (-1, 0)])
-def test_device_it_is_not_on(device: tuple[int, int]) -> None:
+@pytest.mark.parametrize("device", [(10, 1), (13, 0), (99, 0), (1, 5), (3, 0), (-1, 0), (2, -1)])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_device_it_is_not_on(device: tuple[int, int], copy: bool | None) -> None:
     with pytest.raises(BufferError, match=r"(?i)device"):
-        candle.zeros((2, 3)).__dlpack__(dl_device=device)
+        candle.zeros((2, 3)).__dlpack__(dl_device=device, copy=copy)
+
+
+def test_host_memory_is_not_called_a_devices() -> None:
+    with pytest.raises(candle.CopyError, match=r"\(2, 0\) was asked for"):
+        candle.zeros((2, 3)).__dlpack__(dl_device=(2, 0), copy=False)
 
 
 @pytest.mark.parametrize("device", [1, "cpu", (), (1,), (1, 0, 0), ("1", 0)])

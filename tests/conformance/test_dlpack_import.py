@@ -36,8 +36,8 @@ NAMED = {
     "dtype code 99": "99",
     "float of 33 bits": "33",
     "lanes 2": "2 lanes",
-    "device memory": "device",
-    "unknown device": "99",
+    "device type 0": "device (0, 0)",
+    "device number -1": "device (2, -1)",
     "device answer, host capsule": "device",
     "host answer, device capsule": "device",
 }

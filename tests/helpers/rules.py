@@ -46,7 +46,8 @@ def _sound_description(producer: Producer, versioned: bool) -> bool:
         and producer.dtype in DTYPES
         and all(extent >= 0 for extent in extents(producer))
         and not (versioned and producer.version[0] != 1)
-        and producer.device[0] in HOST
+        and producer.device[0] > 0
+        and (producer.device[1] >= 0 or producer.device[0] == 1)
     )
 
 

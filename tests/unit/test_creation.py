@@ -59,12 +59,12 @@ def test_wrong_shapes(make):
 
 def test_other_devices_are_refused_by_name():
     for make in (candle.zeros, candle.empty, candle.ones):
-        with pytest.raises(BufferError, match=r"'cuda:0'.*CPU only"):
-            make(2, device="cuda")
-    with pytest.raises(BufferError, match="CPU only"):
-        candle.arange(3, device=(2, 1))
-    with pytest.raises(BufferError, match="CPU only"):
-        candle.tensor([1], device="cuda")
+        with pytest.raises(BufferError, match=r"'metal:0'.*on the CPU and on CUDA"):
+            make(2, device="metal")
+    with pytest.raises(BufferError, match="on the CPU and on CUDA"):
+        candle.arange(3, device=(10, 1))
+    with pytest.raises(BufferError, match=r"DLPack device .*\(10, 0\)"):
+        candle.tensor([1], device="rocm")
     with pytest.raises(ValueError, match="names no device"):
         candle.zeros(2, device="gpu")
 
@@ -105,8 +105,8 @@ def test_like():
     assert facts(candle.full_like(x, 1.9)) == ([[1, 1], [1, 1]], (2, 2), "int16")
     assert (candle.empty_like(x).shape, candle.empty_like(x).dtype) == (x.shape, x.dtype)
     assert candle.empty_like(x[:, ::-1]).is_contiguous()
-    with pytest.raises(BufferError, match="CPU only"):
-        candle.zeros_like(x, device="cuda")
+    with pytest.raises(BufferError, match="on the CPU and on CUDA"):
+        candle.zeros_like(x, device="metal")
 
 
 def test_like_takes_any_frameworks_tensor():

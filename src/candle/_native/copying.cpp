@@ -175,7 +175,16 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
       static_cast<int>(device.device_type), static_cast<int>(device.device_id),
       static_cast<unsigned long long>(demand.stream)));
   if (!result) return nullptr;
-  if (as_tensor(result.get()) != nullptr) return result.release();
+  if (Tensor* made = as_tensor(result.get())) {
+    if (made->bits() >= 8 || demand.packed) return result.release();
+    if (host_memory(made->device)) return copy_of(state.tensor_type, source_of(made), demand);
+    PyErr_Format(
+        PyExc_BufferError,
+        "%s takes %s elements one a byte, which nobody makes on a device; copy them to the "
+        "CPU first",
+        demand.consumer, made->row().name);
+    return nullptr;
+  }
   PyErr_Format(PyExc_TypeError, "the copy on the device is %s, not a Tensor",
                Py_TYPE(result.get())->tp_name);
   return nullptr;

@@ -19,9 +19,9 @@ inline constexpr Result no_library = -1;      // there is no libcuda.so.1
 inline constexpr Result no_entry_point = -2;  // it lacks a function that candle calls
 inline constexpr Result no_such_device = 101;
 
-/// Makes `later` wait for everything that is queued on `earlier` by now. Never blocks the host; calls
-/// nothing where they are the same. While `later` is captured into a graph, it waits only for work
-/// that is captured too.
+/// Makes `later` wait for everything that is queued on `earlier` by now. Never blocks the host;
+/// calls nothing where they are the same. While `later` is captured into a graph, it waits only for
+/// work that is captured too.
 Result order(int32_t device, Stream earlier, Stream later) noexcept;
 
 /// Blocks until everything queued on a stream has run. Needs no GIL.

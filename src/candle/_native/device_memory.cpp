@@ -22,8 +22,16 @@ bool same_stream(const Pending* pending, int count, cuda::Stream stream) {
 cuda::Stream from_handle(uintptr_t handle) { return handle == 0 ? cuda::legacy_stream : handle; }
 
 bool parse_handle(PyObject* number, Pending* pending) {
+  if (!PyLong_Check(number) || PyBool_Check(number)) {
+    PyErr_Format(PyExc_TypeError, "a stream's handle is an int, not %R", number);
+    return false;
+  }
   const unsigned long long handle = PyLong_AsUnsignedLongLong(number);
-  if (PyErr_Occurred()) return false;
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_ValueError, "%R is no handle of a CUDA stream", number);
+    return false;
+  }
   pending->stream = from_handle(static_cast<uintptr_t>(handle));
   return true;
 }
@@ -63,13 +71,15 @@ bool parse_stream_object(PyObject* object, Pending* pending) noexcept {
 bool interface_stream(PyObject* interface, Pending* pending) noexcept {
   PyObject* stream = PyDict_GetItemString(interface, "stream");
   if (stream == nullptr || stream == Py_None) return true;
-  if (!PyLong_Check(stream) || !parse_handle(stream, pending)) {
-    PyErr_Clear();
-    PyErr_Format(PyExc_BufferError, "the CUDA array interface has the stream %R, not a handle",
-                 stream);
-    return false;
-  }
-  return true;
+  int overflow = 0;
+  const bool zero = PyLong_Check(stream) && PyLong_AsLongLongAndOverflow(stream, &overflow) == 0;
+  if (!zero && parse_handle(stream, pending)) return true;
+  PyErr_Clear();
+  PyErr_Format(PyExc_BufferError,
+               "the CUDA array interface has the stream %R; it is None, 1 (the legacy default "
+               "stream), 2 (the thread's), or a handle",
+               stream);
+  return false;
 }
 
 bool parse_consumer_stream(PyObject* stream, cuda::Stream* later, bool* ordered) noexcept {

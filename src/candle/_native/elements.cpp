@@ -109,7 +109,7 @@ bool fill_with(Tensor* dst, const Scalar& scalar, PyObject* value) {
     const Ref owned = Ref::steal(one == nullptr ? nullptr : one->object());
     if (!owned) return false;
     std::memcpy(one->data, element, static_cast<size_t>(item_bytes(dst->row().dlpack)));
-    return copy_into(dst, one);
+    return device_write(dst, one);
   }
   const int64_t still[max_ndim] = {};
   int64_t strides[max_ndim];

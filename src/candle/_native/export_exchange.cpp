@@ -89,6 +89,14 @@ int to_py_object(DLManagedTensorVersioned* managed, void** out) {
     return -1;
   }
   source.route = Route::exchange;
+  if (!host_memory(source.device)) {  // written on the stream that the table names
+    Lending lending(&source);
+    if (cuda_memory(source.device)) {
+      if (!work_stream(source.device, &lending.origin)) return -1;
+      if (lending.origin.stream == 0) lending.origin.stream = cuda::legacy_stream;
+    }
+    if (!DeviceMemory::lend(source, &owner, std::move(lending))) return -1;
+  }
   const Request plain;
   *out = finish({state.tensor_type, nullptr, plain}, source, std::move(owner));
   return *out == nullptr ? -1 : 0;
@@ -203,7 +211,13 @@ struct Door {
       nullptr;  // told when memory was copied only because the framework has no read-only
   StreamSource streams;
 };
-Door& torch_door = *new Door;  // never destroyed: the interpreter is gone before it would be
+
+/// Never destroyed: the interpreter is gone before it would be.
+union Lasting {
+  Door door;
+  Lasting() : door() {}
+  ~Lasting() {}
+} torch_door;
 
 bool load(Door* door, const char* name) {
   const Ref answer = Ref::steal(PyObject_CallFunction(state.hooks.load_door, "s", name));
@@ -235,7 +249,7 @@ bool load(Door* door, const char* name) {
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   CopyMode mode = CopyMode::if_needed;
   if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
-  Door& door = torch_door;
+  Door& door = torch_door.door;
   if (door.table == nullptr && !load(&door, "torch")) return nullptr;
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Demand demand = door.demand;
@@ -271,7 +285,7 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return static_cast<PyObject*>(out);
 }
 
-void forget_doors() noexcept { torch_door.table = nullptr; }
+void forget_doors() noexcept { torch_door.door.table = nullptr; }
 
 int init_exchange_table() noexcept {
   const Ref capsule = Ref::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table),

@@ -165,15 +165,7 @@ PyObject* get_array_interface(PyObject* self, void*) {
                     "the array interface is for the host's memory; t.numpy() copies it there");
     return nullptr;
   }
-  if (row.typestr == nullptr) {
-    // AttributeError, so that numpy goes on to __array__.
-    PyErr_Format(PyExc_AttributeError,
-                 "the array interface is for memory of the host, and this is on DLPack device type "
-                 "%d; bring the data to the CPU with its own framework first",
-                 static_cast<int>(tensor->device.device_type));
-    return nullptr;
-  }
-  if (row.typestr == nullptr) {
+  if (row.typestr == nullptr) {  // AttributeError, so that numpy goes on to __array__
     const char* remedy = "t.numpy() gives it as an ml_dtypes array";
     if (row.kind == Kind::pair) remedy = "t.view('uint8') has its bytes";
     if (row.kind == Kind::complex_number) remedy = "t.to('complex64') has its values";

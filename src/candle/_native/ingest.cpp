@@ -217,7 +217,6 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
     }
     request.stream = values[4];
   }
-  if (values[4] != Py_None) request.stream = values[4];
   return climb({state.tensor_type, args[0], request}, true);
 }
 

@@ -156,7 +156,7 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
                      int64_t* strides) {
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
   if (entry(interface, "mask")) {
-    refuse_by(Route::array_interface, "masked", "the array has a mask, which candle does not carry",
+    refuse_by(source->route, "masked", "the array has a mask, which candle does not carry",
               ingest.from());
     return false;
   }

@@ -45,6 +45,12 @@ bool dtype_argument(PyObject* argument, DTypeId* dtype) {
   return true;
 }
 
+bool on_the_host(const Tensor* tensor) {
+  if (host_memory(tensor->device)) return true;
+  PyErr_SetString(PyExc_BufferError, "the memory is on a device, where the host cannot read it");
+  return false;
+}
+
 PyObject* empty(PyObject*, PyObject* args) {
   PyObject* extents;
   PyObject* id;
@@ -132,6 +138,29 @@ PyObject* py_conform(PyObject*, PyObject* args) {
   if (takes == nullptr || !parse_copy(copy, &mode)) return nullptr;
   Decision decision;
   return conform(tensor, *takes, mode, &decision);
+}
+
+/// Parts of a copy between devices, which has been recorded.
+PyObject* host_copy(PyObject*, PyObject* args) {
+  PyObject* from;
+  PyObject* id;
+  if (!PyArg_ParseTuple(args, "OO:host_copy", &from, &id)) return nullptr;
+  Tensor* tensor = tensor_argument(from);
+  Demand demand;
+  if (tensor == nullptr || !dtype_argument(id, &demand.cast_to) || !on_the_host(tensor)) {
+    return nullptr;
+  }
+  return copy_of(state.tensor_type, source_of(tensor), demand);
+}
+
+PyObject* host_write(PyObject*, PyObject* args) {
+  PyObject *to, *from;
+  if (!PyArg_ParseTuple(args, "OO:host_write", &to, &from)) return nullptr;
+  Tensor* dst = tensor_argument(to);
+  Tensor* src = dst == nullptr ? nullptr : tensor_argument(from);
+  if (src == nullptr || !on_the_host(dst) || !on_the_host(src)) return nullptr;
+  if (!write_source(dst, source_of(src))) return nullptr;
+  Py_RETURN_NONE;
 }
 
 PyObject* lender(PyObject*, PyObject* object) {
@@ -231,6 +260,16 @@ PyMethodDef module_methods[] = {
      "None."},
     {"reinterpret", function_of<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
+    {"as_bytes", as_bytes, METH_O,
+     "as_bytes($module, t, /)\n--\n\nThe memory of a row-major tensor, a vector of uint8."},
+    {"of_bytes", function_of<of_bytes>(), METH_FASTCALL,
+     "of_bytes($module, data, shape, dtype_id, padded=False, /)\n--\n\nThe other way round."},
+    {"host_copy", host_copy, METH_VARARGS,
+     "host_copy($module, t, dtype_id, /)\n--\n\nAs materialise, on the host, and recorded by who "
+     "calls."},
+    {"host_write", host_write, METH_VARARGS,
+     "host_write($module, dst, src, /)\n--\n\nAs copy_into, on the host, and recorded by who "
+     "calls."},
     {"lender", lender, METH_O,
      "lender($module, t, /)\n--\n\nThe type whose device memory a tensor lies in, or None."},
     {"legacy_capsule", function_of<legacy_capsule>(), METH_FASTCALL,

@@ -97,6 +97,12 @@ bool validate(const DLTensor& tensor, uint64_t flags, Source* source, int64_t* s
     return say(wrong, "candle has no dtype with DLPack code %u, %u bits and %u lanes",
                tensor.dtype.code, tensor.dtype.bits, tensor.dtype.lanes);
   }
+  if (tensor.device.device_type != kDLCPU &&
+      (tensor.device.device_type <= 0 || tensor.device.device_id < 0)) {
+    return say(wrong, "there is no DLPack device (%d, %d)",
+               static_cast<int>(tensor.device.device_type),
+               static_cast<int>(tensor.device.device_id));
+  }
   const bool padded =
       (flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) != 0 && tensor.dtype.bits < 8;
   const int64_t* strides = tensor.strides;

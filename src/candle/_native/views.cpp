@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "decide.h"
+#include "layout.h"
 #include "tensor.h"
 #include "words.h"
 
@@ -157,6 +159,55 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (view == nullptr) return nullptr;
   view->dtype = static_cast<DTypeId>(id);
   view->padded = tensor->padded && row.dlpack.bits * row.dlpack.lanes < 8;
+  return view->object();
+}
+
+PyObject* as_bytes(PyObject*, PyObject* argument) {
+  Tensor* tensor = tensor_argument(argument);
+  if (tensor == nullptr) return nullptr;
+  if (!is_c_contiguous(tensor->ndim(), tensor->shape(), tensor->strides())) {
+    PyErr_SetString(PyExc_ValueError, "the elements have gaps between them");
+    return nullptr;
+  }
+  Tensor* view = new_view(tensor, 1);
+  if (view == nullptr) return nullptr;
+  view->data = tensor->data;
+  view->size = bytes_of(tensor->size, tensor->dtype, tensor->padded);
+  view->shape()[0] = view->size;
+  view->strides()[0] = 1;
+  view->dtype = dtype_named("uint8");
+  view->padded = false;
+  return view->object();
+}
+
+PyObject* of_bytes(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 3 || nargs > 4) {
+    wrong_count("of_bytes(data, shape, dtype_id, padded=False)");
+    return nullptr;
+  }
+  Tensor* data = tensor_argument(args[0]);
+  int64_t shape[max_ndim], strides[max_ndim];
+  const int32_t ndim = data == nullptr ? -1 : parse_shape(args[1], shape);
+  if (ndim < 0) return nullptr;
+  const long id = PyLong_AsLong(args[2]);
+  const bool padded = nargs == 4 && args[3] == Py_True;
+  if (id == -1 && PyErr_Occurred()) return nullptr;
+  const int64_t size = count_elements(ndim, shape);
+  if (id < 0 || id >= dtype_count || size < 0 || data->dtype != dtype_named("uint8") ||
+      !is_c_contiguous(data->ndim(), data->shape(), data->strides()) ||
+      data->size != bytes_of(size, static_cast<DTypeId>(id), padded)) {
+    PyErr_SetString(PyExc_ValueError, "the bytes are not those of such a tensor");
+    return nullptr;
+  }
+  compact_strides(ndim, shape, strides);
+  Tensor* view = new_view(data, ndim);
+  if (view == nullptr) return nullptr;
+  view->data = data->data;
+  view->size = size;
+  std::copy_n(shape, ndim, view->shape());
+  std::copy_n(strides, ndim, view->strides());
+  view->dtype = static_cast<DTypeId>(id);
+  view->padded = padded;
   return view->object();
 }
 

@@ -8,6 +8,9 @@ namespace candle {
 
 PyObject* restride(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 PyObject* reshaped_stride(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
+/// The bytes of a row-major tensor, as a vector; and the other way round.
+PyObject* as_bytes(PyObject*, PyObject* tensor);
+PyObject* of_bytes(PyObject*, PyObject* const* args, Py_ssize_t nargs);
 PyObject* reinterpret(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 
 /// The Tensor an argument is; nullptr with a TypeError set.

@@ -7,26 +7,9 @@ on devices are made by cupy or torch, whichever is there (`candle.cuda.provider`
 from __future__ import annotations
 
 from .._native import _core
+from .copying import copy, empty, write
 from .streams import work_stream
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .._native._core import Tensor
-    from ..dtypes import DType
+__all__ = ["copy", "empty", "work_stream", "write"]
 
-__all__ = ["work_stream"]
-
-
-def _copy(t: Tensor, dtype: DType | None, device: tuple[int, int], stream: int) -> Tensor:
-    from .copying import copy
-
-    return copy(t, dtype, device, stream)
-
-
-def _write(dst: Tensor, src: Tensor) -> None:
-    from .copying import write
-
-    write(dst, src)
-
-
-_core.register(device_copy=_copy, device_write=_write, work_stream=work_stream)
+_core.register(device_copy=copy, device_write=write, work_stream=work_stream)

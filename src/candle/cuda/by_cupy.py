@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from .._native import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Cupy:
 
     def on(self, device: int, stream: int) -> AbstractContextManager[object]:
         """Make a device and a stream current."""
+        from contextlib import ExitStack
+
         import cupy
 
         both = ExitStack()
@@ -36,53 +38,73 @@ class Cupy:
             both.enter_context(cupy.cuda.ExternalStream(stream))
         return both
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
-        """Give an array whose elements are not set."""
+    def knows(self, dtype: DType) -> bool:
+        """Say whether cupy casts from and to a dtype."""
+        return str(dtype) in _DTYPES
+
+    def empty(self, nbytes: int) -> Any:
+        """Give bytes that are not set."""
         import cupy
 
-        return cupy.empty(shape, _dtype(dtype))
+        return cupy.empty(nbytes, "uint8")
 
-    def copy(self, t: Tensor, dtype: DType) -> Any:
+    def copy(self, t: Tensor, dtype: DType | None, turned: tuple[int, ...]) -> Any:
         """Give a fresh row-major array."""
-        import cupy
-
-        _dtype(t.dtype)
-        return cupy.from_dlpack(t).astype(_dtype(dtype), order="C", copy=True)
+        x = _array(t)
+        if turned:
+            x = x[tuple(slice(None, None, -1 if i in turned else 1) for i in range(t.ndim))]
+        return x.astype(x.dtype if dtype is None else str(dtype), order="C", copy=True)
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """Copy a tensor into another."""
-        import cupy
-
-        _dtype(src.dtype), _dtype(dst.dtype)
-        cupy.from_dlpack(dst)[...] = cupy.from_dlpack(src)
+        _array(dst)[...] = _array(src)
 
     def across(self, data: Tensor) -> Any:
         """Give bytes on the current device."""
         import cupy
 
+        if data.device.type != "cuda":
+            return cupy.asarray(data.numpy())  # by way of pinned memory, and does not wait
         here = cupy.empty(data.shape, "uint8")
-        if data.device.type == "cuda":
-            there = cupy.from_dlpack(data)
-            here.data.copy_from_device_async(there.data, data.nbytes)
-        else:
-            here.set(data.numpy())
+        now = cupy.cuda.get_current_stream()
+        there = _array(data)
+        with there.device:  # whose current stream the bytes are ready on, and freed on
+            source = cupy.cuda.get_current_stream()
+            written = source.record()
+        now.wait_event(written)
+        here.data.copy_from_device_async(there.data, data.nbytes)
+        read = now.record()
+        with there.device:
+            source.wait_event(read)
         return here
 
     def to_host(self, data: Tensor) -> Any:
         """Give bytes on the host."""
-        import cupy
         import cupyx
 
         out = cupyx.empty_pinned(data.shape, "uint8")
-        return cupy.from_dlpack(data).get(out=out, blocking=True)
+        return _array(data).get(out=out, blocking=True)
 
 
-def _dtype(dtype: DType) -> str:
-    if str(dtype) not in _DTYPES:
-        raise BufferError(
-            f"cupy has no {dtype}; install torch with CUDA, or copy on the CPU: t.to('cpu')"
-        )
-    return str(dtype)
+class _Lent:
+    """What cupy is given: capsules of the memory as it is, never of a copy."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __dlpack__(self, *, stream: int | None = None, **_unused: object) -> object:
+        return _core.legacy_capsule(self._tensor, stream)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._tensor.device.dlpack
+
+
+def _array(t: Tensor) -> Any:
+    import cupy
+
+    return cupy.from_dlpack(_Lent(t))
 
 
 def provider() -> Cupy | None:

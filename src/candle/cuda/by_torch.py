@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -20,6 +18,8 @@ class Torch:
 
     def on(self, device: int, stream: int) -> AbstractContextManager[object]:
         """Make a device and a stream current."""
+        from contextlib import ExitStack
+
         import torch
 
         both = ExitStack()
@@ -30,19 +30,25 @@ class Torch:
             both.enter_context(torch.cuda.stream(torch.cuda.ExternalStream(stream, device)))
         return both
 
-    def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
-        """Give an array whose elements are not set."""
+    def knows(self, dtype: DType) -> bool:
+        """Say whether torch casts from and to a dtype."""
+        return _dtype(dtype) is not None and dtype.bits >= 8
+
+    def empty(self, nbytes: int) -> Any:
+        """Give bytes that are not set."""
         import torch
 
-        return torch.empty(shape, dtype=_dtype(dtype), device="cuda")
+        return torch.empty(nbytes, dtype=torch.uint8, device="cuda")
 
-    def copy(self, t: Tensor, dtype: DType) -> Any:
+    def copy(self, t: Tensor, dtype: DType | None, turned: tuple[int, ...]) -> Any:
         """Give a fresh row-major array."""
         import torch
 
-        return t.torch(copy=False).to(
-            _dtype(dtype), memory_format=torch.contiguous_format, copy=True
-        )
+        x = t.torch(copy=False)
+        wanted = x.dtype if dtype is None else _dtype(dtype)
+        if turned:
+            return x.flip(turned).contiguous().to(wanted)
+        return x.to(wanted, memory_format=torch.contiguous_format, copy=True)
 
     def write(self, dst: Tensor, src: Tensor) -> None:
         """Copy a tensor into another."""
@@ -53,7 +59,11 @@ class Torch:
         import torch
 
         here = torch.empty(data.shape, dtype=torch.uint8, device="cuda")
-        return here.copy_(data.torch(copy=False))
+        there = data.torch(copy=False)
+        if there.is_cuda:
+            return here.copy_(there)  # torch makes the current streams of both devices wait
+        pinned = torch.empty(data.shape, dtype=torch.uint8, pin_memory=True)
+        return here.copy_(pinned.copy_(there), non_blocking=True)
 
     def to_host(self, data: Tensor) -> Any:
         """Give bytes on the host."""
@@ -67,9 +77,7 @@ def _dtype(dtype: DType) -> Any:
     import torch
 
     found = getattr(torch, str(dtype), None)
-    if not isinstance(found, torch.dtype):
-        raise BufferError(f"torch has no {dtype}; copy on the CPU: t.to('cpu')")
-    return found
+    return found if isinstance(found, torch.dtype) else None
 
 
 def provider() -> Torch | None:

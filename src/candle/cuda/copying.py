@@ -1,4 +1,7 @@
-"""Copies from, to and on CUDA devices, put together of what a provider makes."""
+"""Copies from, to and on CUDA devices, put together of what a provider makes.
+
+The native core has recorded a copy before it comes here, so that nothing of it is recorded again.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,18 @@ from .provider import provider_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .._native._core import Tensor
     from ..dtypes import DType
+    from .provider import Provider
 
 __all__ = ["copy", "empty", "write"]
 
 _CUDA = 2
+_IDS = {row[0]: number for number, row in enumerate(_core.dtype_rows())}
+# What elements are moved as where they are not cast: by their size in bytes.
+_WORDS = {1: _IDS["int8"], 2: _IDS["int16"], 4: _IDS["int32"], 8: _IDS["int64"]}
 
 
 def copy(t: Tensor, dtype: DType | None, device: tuple[int, int], stream: int) -> Tensor:
@@ -33,62 +42,154 @@ def copy(t: Tensor, dtype: DType | None, device: tuple[int, int], stream: int) -
     if t.device.type != "cuda":
         return _from_host(t, wanted, device[1], stream)
     if device[0] != _CUDA:
-        return _to_host(t, wanted, stream)
-    provider = provider_for(t)
+        return _to_host(t, wanted)
     here = t.device.index
+    provider = _provider(t, wanted)
     with provider.on(here, stream if device[1] == here else 0):
-        made = _core.from_dlpack(provider.copy(t, wanted))
+        made = _dense(provider, t, wanted)
     if device[1] == here:
         return made
     with provider.on(device[1], stream):
-        return _typed(_core.from_dlpack(provider.across(_bytes(made))), made.shape, wanted)
+        return _like(made, provider.across(_core.as_bytes(made)))
 
 
 def write(dst: Tensor, src: Tensor) -> None:
     """Copy a tensor, broadcast and cast, into another; at least one is on a CUDA device."""
-    if dst.device.type != "cuda":
-        _core.copy_into(dst, _to_host(src, src.dtype, 0))
+    if dst.size == 0:
         return
-    provider = provider_for(dst, src)
-    if src.device != dst.device:
-        if src.device.type == "cuda":
-            src = copy(src, dst.dtype, dst.device.dlpack, 0)
-        else:
-            src = _from_host(src, dst.dtype, dst.device.index, 0)
+    if dst.device.type != "cuda":
+        _core.host_write(dst, _to_host(src, src.dtype))
+        return
+    if src.device.type != "cuda":
+        src = _from_host(src, dst.dtype, dst.device.index, 0)
+    elif src.device != dst.device:
+        src = copy(src, dst.dtype, dst.device.dlpack, 0)
+    provider = _provider(dst, src.dtype, src)
+    turned = _backward(dst)
     with provider.on(dst.device.index, 0):
-        provider.write(dst, src)
+        plain = not turned and not _backward(src) and not _overlap(dst, src)
+        if src.dtype is not dst.dtype and plain and _aligned(dst) and _aligned(src):
+            provider.write(dst, src)
+            return
+        if src.dtype is not dst.dtype or not plain:
+            src = _dense(provider, src, dst.dtype)
+        src = src.broadcast_to(dst.shape)
+        if turned:
+            dst, src = _turn(dst, turned), _dense(provider, src, src.dtype, turned)
+        provider.write(*_words(dst, src))
 
 
 def empty(shape: tuple[int, ...], dtype: DType, device: int) -> Tensor:
     """Give a tensor on a CUDA device whose elements are not set."""
+    bits = dtype.bits * dtype.lanes
+    for extent in shape:
+        bits *= extent
     provider = provider_for()
     with provider.on(device, 0):
-        return _core.from_dlpack(provider.empty(shape, dtype))
+        data = _core.from_dlpack(provider.empty((bits + 7) // 8))
+    return _core.of_bytes(data, shape, dtype.id)
 
 
 def _from_host(t: Tensor, dtype: DType, device: int, stream: int) -> Tensor:
-    host = _core.from_dlpack(t, dtype=dtype, order="C")
+    plain = t.is_contiguous() and t.dtype is dtype
+    host = t if plain else _core.host_copy(t, dtype.id)
     provider = provider_for(t)
     with provider.on(device, stream):
-        return _typed(_core.from_dlpack(provider.across(_bytes(host))), t.shape, dtype)
+        return _like(host, provider.across(_core.as_bytes(host)))
 
 
-def _to_host(t: Tensor, dtype: DType, stream: int) -> Tensor:
+def _to_host(t: Tensor, dtype: DType) -> Tensor:
     provider = provider_for(t)
-    with provider.on(t.device.index, stream):
-        dense = t if t.is_contiguous() else _core.from_dlpack(provider.copy(t, t.dtype))
-        host = _core.asarray(provider.to_host(_bytes(dense)))
-    made = _typed(host, t.shape, t.dtype)
-    return made if dtype is t.dtype else _core.materialise(made, dtype.id)
+    with provider.on(t.device.index, 0):
+        dense = t if t.is_contiguous() else _dense(provider, t, t.dtype)
+        made = _like(dense, provider.to_host(_core.as_bytes(dense)))
+    return made if dtype is t.dtype else _core.host_copy(made, dtype.id)
 
 
-def _bytes(t: Tensor) -> Tensor:
-    """See row-major memory as a vector of its bytes."""
-    return _core.reinterpret(_core.restride(t, (t.size,), (1,)), _uint8)
+def _provider(t: Tensor, dtype: DType, *others: Tensor) -> Provider:
+    return provider_for(t, *others, dtypes=() if dtype is t.dtype else (t.dtype, dtype))
 
 
-def _typed(data: Tensor, shape: tuple[int, ...], dtype: DType) -> Tensor:
-    return _core.reinterpret(data, dtype.id).view(shape)
+def _dense(provider: Provider, t: Tensor, dtype: DType, turned: Iterable[int] = ()) -> Tensor:
+    """Give a fresh row-major copy, cast, with the elements along some axes in reverse."""
+    backward = _backward(t)
+    axes = tuple(sorted(set(backward).symmetric_difference(turned)))
+    forward = _turn(t, backward)
+    if dtype is not t.dtype:
+        if not _aligned(t):
+            forward = _dense(provider, forward, t.dtype)
+        return _core.from_dlpack(provider.copy(forward, dtype, axes))
+    if not axes and t.is_contiguous():
+        return _like(t, provider.copy(_core.as_bytes(t), None, ()))
+    (words,) = _words(forward)
+    made = _core.from_dlpack(provider.copy(words, None, axes))
+    return _like(t, _core.as_bytes(made))
 
 
-_uint8 = next(i for i, row in enumerate(_core.dtype_rows()) if row[0] == "uint8")
+def _words(*tensors: Tensor) -> list[Tensor]:
+    """See tensors of one shape and dtype as integers, for who only moves them."""
+    first = tensors[0]
+    if all(t.is_contiguous() and t.nbytes == first.nbytes for t in tensors) and (
+        len(tensors) == 1 or not _packed(first) or 8 * first.nbytes == _bits(first)
+    ):
+        return [_core.as_bytes(t) for t in tensors]
+    if any(map(_packed, tensors)):
+        raise BufferError(
+            f"nobody copies {first.dtype} elements on a CUDA device that lie several to a byte, "
+            "with gaps or beginning within one; copy the whole tensor to the CPU first"
+        )
+    item = first.itemsize
+    word = _component(first) if all(map(_aligned, tensors)) else 1
+    if word == item:
+        return [_core.reinterpret(t, _WORDS[word]) for t in tensors]
+    apart = (_core.restride(t, (*t.shape, 1), (*t.stride, 1)) for t in tensors)
+    return [_core.reinterpret(t, _WORDS[word]) for t in apart]
+
+
+def _like(t: Tensor, data: object) -> Tensor:
+    """See bytes, an array of a provider's or a Tensor, as a tensor like another."""
+    padded = _bits(t) < 8 * t.size and t.nbytes == t.size
+    return _core.of_bytes(_core.asarray(data), t.shape, t.dtype.id, padded)
+
+
+def _bits(t: Tensor) -> int:
+    return t.size * t.dtype.bits * t.dtype.lanes
+
+
+def _packed(t: Tensor) -> bool:
+    return t.nbytes < t.size
+
+
+def _component(t: Tensor) -> int:
+    return t.itemsize // 2 if t.dtype.kind == "complex" else t.itemsize
+
+
+def _aligned(t: Tensor) -> bool:
+    return t.data_ptr() % _component(t) == 0
+
+
+def _backward(t: Tensor) -> tuple[int, ...]:
+    """Name the axes that run backwards, which no provider takes."""
+    if t.size == 0:
+        return ()
+    return tuple(axis for axis, step in enumerate(t.stride) if step < 0)
+
+
+def _turn(t: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """See a tensor with some axes in reverse."""
+    if not axes:
+        return t
+    steps = [-step if axis in axes else step for axis, step in enumerate(t.stride)]
+    offset = sum((t.shape[axis] - 1) * t.stride[axis] for axis in axes)
+    return _core.restride(t, t.shape, steps, offset)
+
+
+def _overlap(a: Tensor, b: Tensor) -> bool:
+    (a_low, a_high), (b_low, b_high) = _reach(a), _reach(b)
+    return a_low < b_high and b_low < a_high
+
+
+def _reach(t: Tensor) -> tuple[int, int]:
+    ends = [(n - 1) * step * t.itemsize for n, step in zip(t.shape, t.stride, strict=True)]
+    low = t.data_ptr() + sum(end for end in ends if end < 0)
+    return low, t.data_ptr() + sum(end for end in ends if end > 0) + t.itemsize

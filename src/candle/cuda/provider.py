@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 from .._native import _core
+from . import by_cupy, by_torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from typing import Any, Protocol
 
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
         def on(self, device: int, stream: int) -> AbstractContextManager[object]:
             """Make a device and a stream current; stream 0 stays the framework's own."""
 
-        def empty(self, shape: tuple[int, ...], dtype: DType) -> Any:
-            """Give an array whose elements are not set."""
+        def knows(self, dtype: DType) -> bool:
+            """Say whether it casts from and to a dtype."""
 
-        def copy(self, t: Tensor, dtype: DType) -> Any:
-            """Give a fresh row-major array of a tensor of the current device, cast."""
+        def empty(self, nbytes: int) -> Any:
+            """Give bytes that are not set."""
+
+        def copy(self, t: Tensor, dtype: DType | None, turned: tuple[int, ...]) -> Any:
+            """Give a fresh row-major array of a tensor of the current device.
+
+            Cast, unless `dtype` is None, and with the elements along the axes `turned` in reverse.
+            """
 
         def write(self, dst: Tensor, src: Tensor) -> None:
             """Copy a tensor, broadcast and cast, into another; both on the current device."""
@@ -48,36 +54,40 @@ _NONE = (
 )
 
 
-def provider_for(*tensors: Tensor) -> Provider:
-    """Give torch for memory that torch owns, else cupy, else torch.
+def provider_for(*tensors: Tensor, dtypes: Iterable[DType] = ()) -> Provider:
+    """Give torch for memory that torch owns, else cupy, else torch; whichever knows all dtypes.
 
     Raises
     ------
     BufferError
-        Where neither is installed.
+        Where neither is installed, or knows them.
     """
     lenders = (_core.lender(t) for t in tensors)
     owned_by_torch = any(
         lender is not None and lender.__module__.partition(".")[0] == "torch" for lender in lenders
     )
     names = ("torch", "cupy") if owned_by_torch else ("cupy", "torch")
+    lacks = _NONE
     for name in names:
         found = _load(name)
-        if found is not None:
+        if found is None:
+            continue
+        unknown = next((dtype for dtype in dtypes if not found.knows(dtype)), None)
+        if unknown is None:
             return found
-    raise BufferError(_NONE)
+        more = ", or install torch with CUDA" if name == "cupy" else ""
+        lacks = f"{name} casts no {unknown} on CUDA devices; cast on the CPU, t.to('cpu'){more}"
+    raise BufferError(lacks)
 
 
+_makers = {"cupy": by_cupy.provider, "torch": by_torch.provider}
 _loaded: dict[str, Provider | None] = {}
 
 
 def _load(name: str) -> Provider | None:
     if name not in _loaded:
         try:
-            __import__(name)
-        except ImportError:
+            _loaded[name] = _makers[name]()
+        except (ImportError, OSError):
             return None  # it may be installed later
-        module = f"{__package__}.by_{name}"
-        __import__(module)
-        _loaded[name] = sys.modules[module].provider()
     return _loaded[name]

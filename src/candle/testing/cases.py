@@ -147,8 +147,8 @@ CASES = (
     _case("lanes 2", "refuse", shape=(2,), dtype=(2, 32, 2)),
     _case("lanes 65535", "refuse", shape=(2,), dtype=(2, 32, 65535)),
     _case("fp4, lanes 4", "refuse", shape=(2,), dtype=(17, 4, 4)),
-    _case("device memory", "refuse", shape=(2,), device=(2, 0)),
-    _case("unknown device", "refuse", shape=(2,), device=(99, 0)),
+    _case("device type 0", "refuse", shape=(2,), device=(0, 0)),
+    _case("device number -1", "refuse", shape=(2,), device=(2, -1)),
     _case("host answer, device capsule", "refuse", shape=(2,), device=(2, 0), device_answer=(1, 0)),
     _case("device answer, host capsule", "refuse", shape=(2,), device_answer=(2, 0)),
 )
