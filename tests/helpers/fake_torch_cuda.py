@@ -11,10 +11,11 @@ are made on first use, `device` and `stream` blocks, `record_stream` (noted in `
 Factories, `copy_`, `fill_` and what is made of these (`to`, `contiguous`, `clone`, `cpu`, `cuda`)
 allocate from the driver and queue kernels on the current stream.
 
+Pinned memory is the host's like any other.
+
 Not as torch's: there is no caching allocator (memory is freed at once when the last reference and
 the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C
-exchange table is compiled in: it gives NULL whatever stream is current. Pinned memory is unknown,
-`torch.version.cuda` is None, and CUDA graphs and `torch.accelerator` are left out.
+exchange table is compiled in: it gives NULL whatever stream is current. `torch.version.cuda` is None, and CUDA graphs and `torch.accelerator` are left out.
 """
 
 from __future__ import annotations
@@ -331,10 +332,19 @@ def _launch(kernel: Callable[[], object], on: torch.Tensor) -> None:
 
 
 def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """Host memory is read at once, and written before this returns, as with pageable memory."""
+    """Host memory is read at once, and written before this returns, as with pageable memory.
+
+    Between devices the current streams of both wait for each other, before and behind.
+    """
     where = self if self.is_cuda else src
     source = src if src.is_cuda else src.clone()
+    across = self.is_cuda and src.is_cuda and self.device != src.device
+    here, there = current_stream(where.device), current_stream(src.device if across else None)
+    if across:
+        here.wait_stream(there)
     _launch(lambda: _bytes_of(self).copy_(_bytes_of(source)), where)
+    if across:
+        there.wait_stream(here)
     if not self.is_cuda:
         current_stream(where.device).synchronize()
     return self
@@ -343,6 +353,12 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
 def _fill(self: torch.Tensor, value: Any) -> torch.Tensor:
     _launch(lambda: _bytes_of(self).fill_(value), self)
     return self
+
+
+def _flip(self: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    out = torch.empty_like(self)
+    _launch(lambda: _bytes_of(out).copy_(_bytes_of(self).flip(dims)), self)
+    return out
 
 
 def _as_on_cpu(name: str) -> Callable[..., Any]:
@@ -365,6 +381,7 @@ _KERNELS = {
     "empty_strided": _empty_strided,
     "copy_": _copy,
     "fill_.Scalar": _fill,
+    "flip": _flip,
     "zero_": lambda self: _fill(self, 0),
 }
 
@@ -409,6 +426,9 @@ def install(*, initialized: bool = True) -> Driver:
     )
     tensor: Any = torch.Tensor
     tensor.record_stream = _record_stream
+    empty = torch.empty
+    torch.empty = lambda *size, pin_memory=False, **keywords: empty(*size, **keywords)  # type: ignore[assignment]
+
     return driver
 
 

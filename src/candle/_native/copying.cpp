@@ -164,6 +164,17 @@ bool device_write(Tensor* dst, Tensor* src) noexcept {
       state.hooks.device_write, dst->object(), src->object(), nullptr)));
 }
 
+PyObject* device_empty(DTypeId dtype, int32_t ndim, const int64_t* shape,
+                       DLDevice device) noexcept {
+  const Ref extents = Ref::steal(extents_tuple(shape, ndim));
+  Ref made = extents
+                 ? Ref::steal(PyObject_CallFunction(state.hooks.device_empty, "OOi", extents.get(),
+                                                    PyTuple_GET_ITEM(state.hooks.dtypes, dtype),
+                                                    static_cast<int>(device.device_id)))
+                 : Ref();
+  return made.release();
+}
+
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
   DLDevice device = demand.somewhere ? demand.device : tensor->device;
   if (demand.host_only && !demand.somewhere) device = {kDLCPU, 0};

@@ -46,6 +46,9 @@ inline bool moves_on_devices(const Source& source, const Tensor* into) {
 /// recorded.
 bool device_write(Tensor* dst, Tensor* src) noexcept;
 
+/// A row-major tensor on a CUDA device, uninitialised; nullptr with an error set.
+PyObject* device_empty(DTypeId dtype, int32_t ndim, const int64_t* shape, DLDevice device) noexcept;
+
 /// A copy that a framework makes (candle.cuda), in row-major order. The decision has been recorded.
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept;
 

@@ -195,7 +195,7 @@ bool prepare_device_export(Tensor* tensor, const Asked& asked, Demand* demand, b
   cuda::Stream later;
   if (tensor->device.device_type == kDLCUDA || asked.device.device_type == kDLCUDA) {
     if (!parse_consumer_stream(asked.stream, &later, ordered)) return false;
-    demand->stream = later;
+    if (*ordered) demand->stream = later;
     *ordered = *ordered && cuda_memory(asked.device);
   } else {
     *ordered = true;
@@ -243,7 +243,8 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   auto* fit = reinterpret_cast<Tensor*>(meant.get());
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
-  if (ordered && !order_export(fit, asked.stream, on_device.stream)) return nullptr;
+  // A copy was queued on the consumer's stream itself.
+  if (ordered && !copied && !order_export(fit, asked.stream, on_device.stream)) return nullptr;
   if (!asked.versioned) {
     auto* managed = export_tensor<DLManagedTensor>(fit);
     if (managed != nullptr) managed->dl_tensor.device = asked.device;

@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "copying.h"
+#include "device_memory.h"
 #include "elements.h"
 #include "ingest.h"
 #include "layout.h"
+#include "move.h"
 #include "tensor.h"
 
 namespace candle {
@@ -233,12 +235,33 @@ struct Stacker {
     std::copy_n(leaf->shape(), leaf->ndim(), shape + survey.depth);
     const DTypeId dtype =
         ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
+    if (cuda_memory(leaf->device)) {  // stays where its parts are
+      result = Ref::steal(device_empty(dtype, ndim, shape, leaf->device));
+      return static_cast<bool>(result);
+    }
     Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
     if (whole == nullptr) return false;
     result = Ref::steal(whole->object());
     return true;
   }
 };
+
+/// What was made of values, on the device that was asked for. That is no move, and is not recorded.
+PyObject* where_asked(const Ingest& ingest, Ref&& made) {
+  const Request& request = ingest.request;
+  if (!made || !request.somewhere) return made.release();
+  auto* tensor = reinterpret_cast<Tensor*>(made.get());
+  const Source source = source_of(tensor);
+  Demand demand;
+  demand.host_only = false;
+  demand.somewhere = true;
+  demand.device = request.device;
+  const Decision decision = decide(source, demand, CopyMode::if_needed);
+  if (decision.action == Action::share) return made.release();
+  if (decision.action == Action::copy) return device_copy(tensor, demand);
+  refuse({decision, source, demand, ingest.from()});
+  return nullptr;
+}
 
 bool forbids_copy(const Ingest& ingest) {
   if (ingest.request.copy != CopyMode::never) return false;
@@ -269,7 +292,8 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
   if (tensor == nullptr) return true;
   Ref owned = Ref::steal(tensor->object());
-  if (store(tensor->data, 0, dtype, scalar, ingest.x)) *result = owned.release();
+  if (store(tensor->data, 0, dtype, scalar, ingest.x))
+    *result = where_asked(ingest, std::move(owned));
   return true;
 }
 
@@ -280,11 +304,11 @@ bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept {
   Survey survey;
   if (!survey.look(ingest.x, 0)) return true;
   if (survey.numbers_only) {
-    *result = from_numbers(ingest, survey);
+    *result = where_asked(ingest, Ref::steal(from_numbers(ingest, survey)));
     return true;
   }
   Stacker stacker{ingest, survey, {}};
-  if (stacker.place(ingest.x, 0)) *result = stacker.result.release();
+  if (stacker.place(ingest.x, 0)) *result = where_asked(ingest, std::move(stacker.result));
   return true;
 }
 

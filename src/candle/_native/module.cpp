@@ -140,6 +140,11 @@ PyObject* py_conform(PyObject*, PyObject* args) {
   return conform(tensor, *takes, mode, &decision);
 }
 
+PyObject* is_padded(PyObject*, PyObject* object) {
+  const Tensor* tensor = tensor_argument(object);
+  return tensor == nullptr ? nullptr : PyBool_FromLong(tensor->padded);
+}
+
 /// Parts of a copy between devices, which has been recorded.
 PyObject* host_copy(PyObject*, PyObject* args) {
   PyObject* from;
@@ -260,6 +265,8 @@ PyMethodDef module_methods[] = {
      "None."},
     {"reinterpret", function_of<reinterpret>(), METH_FASTCALL,
      "reinterpret($module, t, dtype_id, /)\n--\n\nA view of the same bytes as another dtype."},
+    {"is_padded", is_padded, METH_O,
+     "is_padded($module, t, /)\n--\n\nWhether sub-byte elements take a byte each."},
     {"as_bytes", as_bytes, METH_O,
      "as_bytes($module, t, /)\n--\n\nThe memory of a row-major tensor, a vector of uint8."},
     {"of_bytes", function_of<of_bytes>(), METH_FASTCALL,

@@ -64,6 +64,7 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"numpy_in", &h.numpy_in},
       {"numpy_out", &h.numpy_out},
       {"device_copy", &h.device_copy},
+      {"device_empty", &h.device_empty},
       {"device_write", &h.device_write},
       {"work_stream", &h.work_stream},
   };

@@ -43,6 +43,7 @@ struct Hooks {
   PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
   PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
   PyObject* device_copy;   // tensor, dtype or None, device, stream -> Tensor (cuda)
+  PyObject* device_empty;  // (shape, dtype, number) -> tensor (cuda)
   PyObject* device_write;  // tensor to write, tensor to read (cuda)
   PyObject* work_stream;   // device number -> the stream that work is queued on now (cuda)
 };

@@ -12,4 +12,4 @@ from .streams import work_stream
 
 __all__ = ["copy", "empty", "work_stream", "write"]
 
-_core.register(device_copy=copy, device_write=write, work_stream=work_stream)
+_core.register(device_copy=copy, device_empty=empty, device_write=write, work_stream=work_stream)

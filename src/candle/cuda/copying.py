@@ -119,18 +119,21 @@ def _dense(provider: Provider, t: Tensor, dtype: DType, turned: Iterable[int] = 
         if not _aligned(t):
             forward = _dense(provider, forward, t.dtype)
         return _core.from_dlpack(provider.copy(forward, dtype, axes))
-    if not axes and t.is_contiguous():
-        return _like(t, provider.copy(_core.as_bytes(t), None, ()))
-    (words,) = _words(forward)
+    (words,) = _words(forward, flat=not axes)
     made = _core.from_dlpack(provider.copy(words, None, axes))
     return _like(t, _core.as_bytes(made))
 
 
-def _words(*tensors: Tensor) -> list[Tensor]:
-    """See tensors of one shape and dtype as integers, for who only moves them."""
+def _words(*tensors: Tensor, flat: bool = True) -> list[Tensor]:
+    """See tensors of one shape and dtype as integers, for who only moves them.
+
+    As vectors of bytes where they are `flat` and row-major, else in their own shape.
+    """
     first = tensors[0]
-    if all(t.is_contiguous() and t.nbytes == first.nbytes for t in tensors) and (
-        len(tensors) == 1 or not _packed(first) or 8 * first.nbytes == _bits(first)
+    if (
+        flat
+        and all(t.is_contiguous() and t.nbytes == first.nbytes for t in tensors)
+        and (len(tensors) == 1 or not _packed(first) or 8 * first.nbytes == _bits(first))
     ):
         return [_core.as_bytes(t) for t in tensors]
     if any(map(_packed, tensors)):
@@ -148,8 +151,7 @@ def _words(*tensors: Tensor) -> list[Tensor]:
 
 def _like(t: Tensor, data: object) -> Tensor:
     """See bytes, an array of a provider's or a Tensor, as a tensor like another."""
-    padded = _bits(t) < 8 * t.size and t.nbytes == t.size
-    return _core.of_bytes(_core.asarray(data), t.shape, t.dtype.id, padded)
+    return _core.of_bytes(_core.asarray(data), t.shape, t.dtype.id, _core.is_padded(t))
 
 
 def _bits(t: Tensor) -> int:
@@ -157,7 +159,7 @@ def _bits(t: Tensor) -> int:
 
 
 def _packed(t: Tensor) -> bool:
-    return t.nbytes < t.size
+    return t.dtype.bits * t.dtype.lanes < 8 and not _core.is_padded(t)
 
 
 def _component(t: Tensor) -> int:

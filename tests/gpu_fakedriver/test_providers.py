@@ -1,0 +1,591 @@
+"""Copies on CUDA devices, by the stand-in for cupy and by torch over the fake driver."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import isolation
+import numpy as np
+import pytest
+
+import candle
+from candle.ledger import listening
+from candle.testing import info
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from fake_driver import Driver
+
+pytestmark = pytest.mark.isolated(together="file")
+
+CUDA = (2, 0)
+
+
+class Cupy:
+    """Arrays of the stand-in for cupy. It has neither bfloat16 nor smaller floats."""
+
+    name = "cupy"
+
+    def __init__(self) -> None:
+        import fake_cupy
+
+        self.module = fake_cupy.install()
+
+    def array(self, values: Any, device: int = 0) -> Any:
+        with self.module.cuda.Device(device):
+            return self.module.asarray(values)
+
+    def on(self, stream: int, device: int = 0) -> Any:
+        import fake_cupy
+
+        return fake_cupy.CupyFramework(device).stream(stream)
+
+
+class Torch:
+    """Tensors of torch. Reversed ones it has not."""
+
+    name = "torch"
+
+    def __init__(self) -> None:
+        torch = pytest.importorskip("torch")
+        if torch.version.cuda is not None:
+            pytest.skip("torch has CUDA of its own")
+        import fake_torch_cuda
+
+        fake_torch_cuda.install()
+        self.module = torch
+
+    def array(self, values: Any, device: int = 0) -> Any:
+        host = self.module.from_numpy(np.array(values))
+        return self.module.empty_like(host, device=f"cuda:{device}").copy_(host)
+
+    def on(self, stream: int, device: int = 0) -> Any:
+        import fake_torch_cuda
+
+        return fake_torch_cuda.TorchFramework(device).stream(stream)
+
+
+@pytest.fixture(params=[Cupy, Torch], ids=lambda kind: kind.name)
+def maker(request: pytest.FixtureRequest, driver: Driver | None) -> Iterator[Any]:
+    """A framework that is the only one to make copies; None in the parent process."""
+    if not isolation.is_child():
+        yield None
+        return
+    made = request.param()
+    from candle.cuda import provider
+
+    other = {"cupy": "torch", "torch": "cupy"}[request.param.name]
+    kept = provider._loaded.copy()
+    provider._loaded.clear()
+    provider._loaded[other] = None  # as without CUDA
+    before = driver.counters()[:2]
+    yield made
+    driver.drain()
+    gc.collect()
+    assert driver.counters()[:2] == before
+    provider._loaded.clear()
+    provider._loaded.update(kept)
+
+
+class Copies(list[candle.Plan]):
+    """The copies within a block."""
+
+    def __enter__(self) -> Copies:
+        self._listening = listening(self.append)
+        self._listening.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listening.__exit__(*error)
+
+    @property
+    def reasons(self) -> list[tuple[str, ...]]:
+        return [tuple(reason.code for reason in plan.reasons) for plan in self]
+
+
+def seen(driver: Driver, t: candle.Tensor, stream: int, dtype: str = "f") -> list[Any]:
+    """What a consumer on a stream sees of a row-major tensor on a device."""
+    taken = t.__dlpack__(stream=stream, max_version=(1, 3))
+    fields = info(taken)
+    assert fields.device[0] == 2
+    found = driver.read(fields.data, stream, t.size, dtype=dtype, device=fields.device[1])
+    del taken
+    return found
+
+
+VALUES = np.arange(24, dtype="float32").reshape(4, 6)
+
+
+def late(maker: Any, driver: Driver, stream: int, values: Any = VALUES) -> candle.Tensor:
+    """Taken by candle on a stream on which its values are still to be written."""
+    with maker.on(stream):
+        return candle.from_dlpack(maker.array(values))
+
+
+@pytest.mark.parametrize("copy", [None, True])
+def test_to_the_host(maker: Any, driver: Driver, copy: bool | None) -> None:
+    a = driver.stream()
+    t = late(maker, driver, a)
+    with Copies() as copies:
+        host = t.to("cpu", copy=copy)
+    assert host.device == "cpu"
+    assert host.tolist() == VALUES.tolist()
+    assert copies.reasons == [("device",) if copy is None else ("requested", "device")]
+    assert copies[0].nbytes == VALUES.nbytes
+    with pytest.raises(candle.CopyError, match="cupy or torch"):
+        t.to("cpu", copy=False)
+
+
+def test_numpy(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    with Copies() as copies:
+        array = t.numpy()
+        also = np.asarray(t)
+        assert not hasattr(t, "__array_interface__")
+    assert array.tolist() == also.tolist() == VALUES.tolist()
+    assert array.flags.writeable
+    assert copies.reasons == [("device",)] * 2
+    with pytest.raises(candle.CopyError):
+        t.numpy(copy=False)
+    with pytest.raises((BufferError, TypeError)):
+        t.memoryview()
+
+
+@pytest.mark.parametrize("view", range(6))
+def test_views_are_copied_right(maker: Any, driver: Driver, view: int) -> None:
+    seen_as: Callable[[Any], Any] = (
+        lambda x: x.T,
+        lambda x: x[1:3, ::2],
+        lambda x: x[::-1],
+        lambda x: x[::-2, ::-1],
+        lambda x: x[:0],
+        lambda x: x[1:2, 3:4],
+    )[view]
+    a, b = driver.stream(), driver.stream()
+    wanted = np.ascontiguousarray(seen_as(VALUES))
+    t = seen_as(late(maker, driver, a))
+    with Copies() as copies:
+        dense = t.contiguous()
+    assert dense.is_contiguous()
+    assert dense.device == "cuda:0"
+    assert len(copies) == (not t.is_contiguous())
+    assert dense.numpy().tolist() == wanted.tolist()
+    assert t.numpy().tolist() == wanted.tolist()
+    assert t.to("float64").numpy().tolist() == wanted.astype("float64").tolist()
+    assert t.tolist() == wanted.tolist()
+    if dense.size:
+        assert seen(driver, dense, b) == wanted.ravel().tolist()
+
+
+def test_backward_memory_goes_out_as_a_copy(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())[::-1]
+    b = driver.stream()
+    with Copies() as copies:
+        capsule = t.__dlpack__(stream=b, max_version=(1, 3))
+    assert copies.reasons == [("negative_stride",)]
+    fields = info(capsule)
+    assert fields.flags & 2
+    assert driver.read(fields.data, b, 24) == VALUES[::-1].ravel().tolist()
+    with pytest.raises(candle.CopyError):
+        t.__dlpack__(stream=b, copy=False)
+
+
+def test_casts(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    for name in ("float64", "int32", "int8", "bool", "float16", "complex64"):
+        with Copies() as copies:
+            other = t.to(name)
+        assert (other.device, other.dtype) == ("cuda:0", name)
+        assert copies.reasons == [("dtype",)]
+        assert copies[0].nbytes == other.nbytes
+        assert other.numpy().tolist() == VALUES.astype(name).tolist()
+    assert t.to("float32") is t
+
+
+def test_dtypes_that_are_moved_and_not_cast(maker: Any, driver: Driver) -> None:
+    """Whatever the provider knows of them."""
+    for name in (
+        "bfloat16",
+        "float8_e4m3fn",
+        "float8_e8m0fnu",
+        "complex32",
+        "uint64",
+        "complex128",
+    ):
+        if name in ("float8_e8m0fnu", "complex32", "uint64") and maker.name == "torch":
+            continue
+        raw = candle.asarray(np.arange(96, dtype="uint8"))
+        host = raw.view(name)
+        t = host.to("cuda")
+        assert (t.device, t.dtype, t.shape) == ("cuda:0", name, host.shape)
+        assert t.to("cpu").view("uint8").tolist() == raw.tolist()
+        part, wanted = t[1::2], host[1::2].copy()
+        assert part.contiguous().to("cpu").view("uint8").tolist() == wanted.view("uint8").tolist()
+        t[0:2] = host[2:4]
+        assert t[0:2].to("cpu").view("uint8").tolist() == host[2:4].view("uint8").tolist()
+
+
+def test_cupy_names_what_it_does_not_cast(maker: Any, driver: Driver) -> None:
+    if maker.name != "cupy":
+        pytest.skip("torch casts them")
+    t = candle.zeros(4, device="cuda")
+    for name in ("bfloat16", "float8_e4m3fn"):
+        with pytest.raises(BufferError, match=rf"cupy casts no {name} .*torch"):
+            t.to(name)
+    assert t.to("cpu").to("bfloat16").tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn", "float6_e2m3fn"])
+def test_elements_below_a_byte(maker: Any, driver: Driver, name: str) -> None:
+    host = candle.tensor([1, 0, 2, 3, 1], dtype=name)
+    t = host.to("cuda")
+    assert t.nbytes == host.nbytes
+    assert t.tolist() == t.to("cpu").tolist() == host.tolist()
+    assert t.copy().tolist() == host.tolist()
+    if t.nbytes < t.size:
+        with pytest.raises(BufferError, match="several to a byte"):
+            t[::2].contiguous()
+    if name in ("int4", "uint4", "float4_e2m1fn"):
+        assert t.numpy().astype("float32").tolist() == host.numpy().astype("float32").tolist()
+
+
+def test_onto_the_device(maker: Any, driver: Driver) -> None:
+    """Without a wait, and whatever becomes of the memory on the host."""
+    host = VALUES.copy()
+    before = driver.counters().host_syncs
+    with Copies() as copies:
+        moved = [
+            candle.asarray(host).to("cuda"),
+            candle.asarray(host, device="cuda"),
+            candle.from_dlpack(host, device="cuda:0"),
+            candle.from_dlpack(host, device="cuda", copy=True),
+        ]
+        strided = candle.asarray(host[::-1, ::2]).to("cuda")
+        cast = candle.from_dlpack(host, device="cuda", dtype="int16")
+    assert driver.counters().host_syncs == before
+    host[...] = -1
+    for t in moved:
+        assert seen(driver, t, driver.stream()) == VALUES.ravel().tolist()
+    assert strided.tolist() == VALUES[::-1, ::2].tolist()
+    assert cast.tolist() == VALUES.astype("int16").tolist()
+    assert copies.reasons == [
+        *[("device",)] * 3,
+        ("requested", "device"),
+        ("device",),
+        ("dtype", "device"),
+    ]
+    assert copies[4].nbytes == VALUES.nbytes // 2
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (1, 1)])
+def test_small_shapes(maker: Any, driver: Driver, shape: tuple[int, ...]) -> None:
+    host = np.full(shape, 3.0, "float32")
+    t = candle.asarray(host).to("cuda")
+    assert (t.shape, t.device) == (shape, "cuda:0")
+    assert t.tolist() == t.copy().tolist() == t.to("float64").tolist() == host.tolist()
+    assert t.numpy().shape == shape
+    t[...] = 4
+    assert t.tolist() == np.full(shape, 4.0).tolist()
+
+
+def test_creation(maker: Any, driver: Driver) -> None:
+    made = {
+        "zeros": candle.zeros((2, 3), device="cuda"),
+        "ones": candle.ones(3, dtype="int32", device="cuda:1"),
+        "full": candle.full((2,), 2.5, device=(2, 0)),
+        "arange": candle.arange(5, device="cuda"),
+        "linspace": candle.linspace(0, 1, 3, device="cuda"),
+        "eye": candle.eye(2, device="cuda"),
+        "tensor": candle.tensor([[1, 2], [3, 4]], device="cuda:1"),
+        "number": candle.tensor(7, device="cuda"),
+        "bfloat16": candle.full((3,), 1.5, dtype="bfloat16", device="cuda"),
+    }
+    assert {name: t.tolist() for name, t in made.items()} == {
+        "zeros": [[0.0] * 3] * 2,
+        "ones": [1] * 3,
+        "full": [2.5, 2.5],
+        "arange": [0, 1, 2, 3, 4],
+        "linspace": [0.0, 0.5, 1.0],
+        "eye": [[1.0, 0.0], [0.0, 1.0]],
+        "tensor": [[1, 2], [3, 4]],
+        "number": 7,
+        "bfloat16": [1.5] * 3,
+    }
+    on = {name: str(t.device) for name, t in made.items()}
+    assert set(on.values()) == {"cuda:0", "cuda:1"}
+    assert on["ones"] == on["tensor"] == "cuda:1"
+    like = candle.zeros_like(made["ones"], device="cuda:1")
+    assert (like.dtype, like.device, like.tolist()) == ("int32", "cuda:1", [0, 0, 0])
+    assert candle.empty((2, 0), device="cuda").shape == (2, 0)
+    drawn = candle.rand(4, seed=3, device="cuda"), candle.rand(4, seed=3)
+    assert drawn[0].device == "cuda:0"
+    assert drawn[0].tolist() == drawn[1].tolist()
+
+
+def test_joining(maker: Any, driver: Driver) -> None:
+    a, b = late(maker, driver, driver.stream()), late(maker, driver, driver.stream(), VALUES + 100)
+    joined, stacked = candle.cat([a, b]), candle.stack([a, b])
+    assert joined.device == stacked.device == "cuda:0"
+    assert joined.tolist() == np.concatenate([VALUES, VALUES + 100]).tolist()
+    assert stacked.tolist() == np.stack([VALUES, VALUES + 100]).tolist()
+    listed = candle.tensor([a, b])
+    assert listed.device == "cuda:0"
+    assert listed.tolist() == stacked.tolist()
+    assert candle.cat([candle.asarray(VALUES), b]).device == "cpu"
+
+
+def test_writing(maker: Any, driver: Driver) -> None:
+    a = driver.stream()
+    model = VALUES.copy()
+    t = late(maker, driver, a)
+    other = np.arange(100, 112, dtype="float32").reshape(4, 3)
+
+    def write(
+        name: str, move: Callable[[Any], object], model_move: Callable[[Any], object]
+    ) -> None:
+        move(t), model_move(model)
+        assert t.tolist() == model.tolist(), name
+
+    device = candle.asarray(other).to("cuda")
+    as_ints = candle.asarray(other.astype("int64")).to("cuda")
+
+    def both(name: str, move: Callable[[Any, Any], object], there: Any) -> None:
+        write(name, lambda x: move(x, there), lambda x: move(x, other))
+
+    def put(key: Any) -> Callable[[Any, Any], object]:
+        return lambda x, y: x.__setitem__(key, y)
+
+    both("from the host", put((slice(None), slice(0, 3))), other)
+    both("from the device", put((slice(None), slice(None, None, 2))), device)
+    both("backward", put((slice(None, None, -1), slice(1, None, 2))), device)
+    both("cast", put((slice(None), slice(3, None))), as_ints)
+    both("cast backward", put((slice(None, None, -1), slice(0, 3))), as_ints)
+    both("backward from backward", lambda x, y: put((slice(None), slice(0, 3)))(x, y[::-1]), device)
+    both("broadcast", lambda x, y: put((slice(None), slice(0, 3)))(x, y[:1]), device)
+    both(
+        "broadcast backward",
+        lambda x, y: put((slice(None, None, -1), slice(0, 3)))(x, y[2]),
+        device,
+    )
+    write("number", lambda x: put(0)(x, 9), lambda x: put(0)(x, 9))
+    write("fill_", lambda x: x[1].fill_(-3), lambda x: x[1].fill(-3))
+    model[:, 1:] = model[:, :-1].copy()
+    t[:, 1:] = t[:, :-1]
+    assert t.tolist() == model.tolist(), "overlapping"
+    t.copy_(candle.asarray(VALUES))
+    assert t.tolist() == VALUES.tolist()
+    back = candle.zeros((4, 6))
+    with Copies() as copies:
+        back.copy_(t)
+        back[:, ::2] = t[:, 3:]
+    assert len(copies) == 2
+    assert back[:, ::2].tolist() == VALUES[:, 3:].tolist()
+    with pytest.raises(ValueError, match="broadcast"):
+        t[...] = candle.zeros(5)
+
+
+def test_values_and_words(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    assert t[1, 2].item() == 8.0
+    assert float(t[0, 1]) == 1.0
+    assert t.values() == VALUES.tolist()
+    before = driver.counters().host_syncs
+    text = repr(t)
+    assert "cuda:0" in text
+    assert "4" in text
+    assert driver.counters().host_syncs == before, "printing does not wait for a device"
+
+
+def test_a_copy_is_queued_on_the_consumers_stream(maker: Any, driver: Driver) -> None:
+    a, b = driver.stream(), driver.stream()
+    t = late(maker, driver, a)
+    driver.trace()
+    with Copies() as copies:
+        capsule = t.__dlpack__(stream=b, max_version=(1, 3), copy=True)
+    names = [called.name for called in driver.trace()]
+    assert not any("Synchronize" in name for name in names)
+    assert names.count("cuStreamWaitEvent") == 1
+    fields = info(capsule)
+    assert fields.flags & 2
+    assert fields.data != t.data_ptr()
+    assert driver.read(fields.data, b, 24) == VALUES.ravel().tolist()
+    assert copies.reasons == [("requested",)]
+    for keywords in ({"copy": True}, {"dl_device": (2, 1)}):
+        with pytest.raises(ValueError, match="stream"):
+            t.__dlpack__(stream=-2, **keywords)
+
+
+@pytest.mark.parametrize("stream", ["legacy", "own"])
+def test_between_devices(maker: Any, driver: Driver, stream: str) -> None:
+    a = driver.stream()
+    b = driver.stream(1) if stream == "own" else 1
+    t = late(maker, driver, a)
+    with Copies() as copies:
+        capsule = t.__dlpack__(stream=b, max_version=(1, 3), dl_device=(2, 1))
+        moved = t[::-1].to("cuda:1")
+        cast = t.to(dtype="int32", device="cuda:1")
+    assert copies.reasons[0] == ("device",)
+    fields = info(capsule)
+    assert fields.device == (2, 1)
+    assert driver.read(fields.data, b, 24, device=1) == VALUES.ravel().tolist()
+    assert seen(driver, moved, b) == VALUES[::-1].ravel().tolist()
+    assert cast.tolist() == VALUES.astype("int32").tolist()
+    there = candle.zeros((4, 6), device="cuda:1")
+    there[...] = t
+    there[:, ::2] = t[:, 3:]
+    assert there[:, 1].tolist() == VALUES[:, 1].tolist()
+    assert there[:, ::2].tolist() == VALUES[:, 3:].tolist()
+
+
+def test_between_devices_memory_is_kept_until_it_is_read(maker: Any, driver: Driver) -> None:
+    """The copy on the way lies on the first device, whose pool gives it out again at once."""
+    a = driver.stream()
+    t = late(maker, driver, a)
+    moved = t[::-1].to("cuda:1")
+    with maker.on(a):
+        other = [candle.from_dlpack(maker.array(VALUES - 1)) for _ in range(4)]
+    assert moved.tolist() == VALUES[::-1].tolist()
+    del other
+
+
+def test_the_host_asks_by_dl_device(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    with Copies() as copies:
+        fields = info(capsule := t.__dlpack__(dl_device=(1, 0), max_version=(1, 3)))
+    assert fields.device == (1, 0)
+    assert fields.flags & 2
+    assert np.from_dlpack(candle.from_dlpack(capsule)).tolist() == VALUES.tolist()
+    assert copies.reasons == [("device",)]
+    with pytest.raises(candle.CopyError):
+        t.__dlpack__(dl_device=(1, 0), copy=False)
+
+
+def test_read_only_memory_is_copied_for_who_would_write(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    capsule = candle.testing.Producer(t.data_ptr(), shape=(4, 6), device=(2, 0), flags=1).capsule()
+    frozen = candle.from_dlpack(capsule, stream=1)
+    assert frozen.readonly
+    with pytest.raises(ValueError, match="read-only"):
+        frozen[0] = 1
+    with Copies() as copies:
+        legacy = frozen.__dlpack__(stream=1)
+    assert copies.reasons == [("read_only",)]
+    assert info(legacy).data != t.data_ptr()
+    with pytest.raises(candle.CopyError):
+        frozen.__dlpack__(stream=1, copy=False)
+
+
+def test_an_address_that_no_kernel_takes(maker: Any, driver: Driver) -> None:
+    """Elements that lie across their alignment are moved as bytes."""
+    raw = candle.asarray(np.arange(64, dtype="uint8")).to("cuda")
+    driver.drain()
+    producer = candle.testing.Producer(
+        raw.data_ptr() + 2, shape=(3, 2), strides=(4, 2), device=(2, 0)
+    )
+    with Copies() as copies:
+        t = candle.from_dlpack(producer.capsule(), stream=1)
+    wanted = np.ndarray((3, 2), "float32", np.arange(64, dtype="uint8"), 2, (16, 8))
+    assert copies.reasons == [("misaligned",)]
+    assert t.tolist() == wanted.tolist()
+
+
+def test_random_writes_and_copies(maker: Any, driver: Driver) -> None:
+    """The same moves on a device and in numpy give the same."""
+    rng = np.random.default_rng(7)
+    model = rng.integers(0, 100, (5, 6, 4)).astype("int32")
+    t = candle.asarray(model).to("cuda")
+    for number in range(60):
+
+        def pick(extent: int) -> slice:
+            low, high = sorted(rng.integers(0, extent + 1, 2).tolist())
+            step = int(rng.choice([1, 1, 2, -1, -2]))
+            return (
+                slice(low, high, step) if step > 0 else slice(high - 1 if high else 0, None, step)
+            )
+
+        key = tuple(map(pick, model.shape))
+        part = model[key]
+        assert t[key].numpy().tolist() == part.tolist(), number
+        source = rng.integers(0, 100, part.shape).astype(rng.choice(["int32", "int16", "int64"]))
+        if rng.random() < 0.5 and part.ndim:
+            source = source[:1] if part.shape[0] else source
+        value = candle.asarray(source)
+        t[key] = value.to("cuda") if rng.random() < 0.5 else value
+        model[key] = source
+        assert t.tolist() == model.tolist(), (number, key)
+
+
+def test_what_a_provider_makes_gives_everything_back(maker: Any, driver: Driver) -> None:
+    before = driver.counters()[:2]
+    t = late(maker, driver, driver.stream())
+    for move in itertools.repeat(lambda: t[::-1].to("float64").to("cuda:1").to("cpu"), 5):
+        move()
+    del t
+    driver.drain()
+    gc.collect()
+    assert driver.counters()[:2] == before
+
+
+def test_who_copies(driver: Driver) -> None:
+    """Torch for torch's memory, else cupy, else torch."""
+    cupy, torch = Cupy(), Torch()
+    from candle.cuda import provider
+
+    provider._loaded.clear()
+    of_torch = candle.from_dlpack(torch.array(VALUES))
+    of_cupy = candle.from_dlpack(cupy.array(VALUES))
+    kinds = [type(provider.provider_for(t)).__name__ for t in (of_torch, of_cupy)]
+    assert kinds == ["Torch", "Cupy"]
+    assert type(provider.provider_for()).__name__ == "Cupy"
+    assert type(provider.provider_for(dtypes=(candle.bfloat16,))).__name__ == "Torch"
+    assert of_cupy.to("bfloat16").tolist() == VALUES.tolist()
+    provider._loaded["cupy"] = None
+    assert type(provider.provider_for()).__name__ == "Torch"
+    provider._loaded.clear()
+
+
+NOTHING_INSTALLED = """
+import sys
+import numpy as np
+import fake_driver
+sys.modules.update(dict.fromkeys(("cupy", "torch")))
+driver = fake_driver.load()
+import candle
+from candle.testing import Producer, info
+address = driver.alloc(64)
+driver.late_fill(1, address, 5.0, 16)
+t = candle.from_dlpack(Producer(address, shape=(4, 4), device=(2, 0)).capsule())
+stream = driver.stream()
+assert info(t.T[1:].__dlpack__(stream=stream)).data == address + 4
+assert driver.read(address, stream) == [5.0]
+assert t.__cuda_array_interface__["data"] == (address, False)
+assert "cuda:0" in repr(t)
+moves = [
+    lambda: t.to("cpu"), lambda: t.to("float64"), lambda: t.T.contiguous(), t.copy, t.numpy, t.tolist,
+    t[0, 0].item, lambda: np.asarray(t), lambda: candle.zeros(3, device="cuda"),
+    lambda: candle.asarray([1], device="cuda"), lambda: candle.zeros(3).to("cuda"),
+    lambda: t.fill_(1), lambda: t.__setitem__(0, 1), lambda: t.copy_(candle.zeros((4, 4))),
+    lambda: t.__dlpack__(copy=True), lambda: t.__dlpack__(dl_device=(1, 0)),
+    lambda: candle.zeros(3).__dlpack__(dl_device=(2, 0)), lambda: candle.cat([t, t]),
+    lambda: t[::-1].__dlpack__(), lambda: candle.rand(3, device="cuda"),
+]
+said = set()
+for number, move in enumerate(moves):
+    try:
+        move()
+    except BufferError as error:
+        said.add(str(error))
+    else:
+        raise SystemExit(f"move {number} did something")
+assert len(said) == 1, said
+assert "pip install 'candle-dlpack[cuda13]'" in said.pop()
+"""
+
+
+@pytest.mark.isolated(together="no")
+def test_without_a_provider(in_child: Any) -> None:
+    """Sharing works, and all else says what to install."""
+    in_child(NOTHING_INSTALLED).check()
