@@ -15,7 +15,8 @@ Pinned memory is the host's like any other.
 
 Not as torch's: there is no caching allocator (memory is freed at once when the last reference and
 the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C
-exchange table is compiled in: it gives NULL whatever stream is current. `torch.version.cuda` is None, and CUDA graphs and `torch.accelerator` are left out.
+exchange table is compiled in: it gives NULL whatever stream is current. `torch.version.cuda` is
+None, and CUDA graphs and `torch.accelerator` are left out.
 """
 
 from __future__ import annotations
@@ -386,6 +387,15 @@ _KERNELS = {
 }
 
 
+def _on_pageable(empty: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """`torch.empty` to which pinned memory is memory."""
+
+    def run(*size: Any, pin_memory: bool = False, **keywords: Any) -> torch.Tensor:
+        return empty(*size, **keywords)
+
+    return run
+
+
 def install(*, initialized: bool = True) -> Driver:
     """Do all this to torch, in this process; returns the driver.
 
@@ -426,8 +436,7 @@ def install(*, initialized: bool = True) -> Driver:
     )
     tensor: Any = torch.Tensor
     tensor.record_stream = _record_stream
-    empty = torch.empty
-    torch.empty = lambda *size, pin_memory=False, **keywords: empty(*size, **keywords)  # type: ignore[assignment]
+    torch.empty = _on_pageable(torch.empty)  # type: ignore[assignment]
 
     return driver
 

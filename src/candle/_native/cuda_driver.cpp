@@ -156,6 +156,20 @@ Result describe(const void* address, Pointer* pointer) noexcept {
   return success;
 }
 
+namespace {
+
+const char* remedy_of(Result result) {
+  constexpr int invalid_handle = 400, first_of_capture = 900, last_of_capture = 908;
+  if (result == invalid_handle)
+    return ": a stream is gone; keep its object while work goes on there";
+  if (result >= first_of_capture && result <= last_of_capture) {
+    return ": within a graph capture, pass the stream that captures, or -1";
+  }
+  return "";
+}
+
+}  // namespace
+
 Words explain(Result result) noexcept {
   Words words;
   const auto say = [&words](const char* text) {
@@ -169,8 +183,8 @@ Words explain(Result result) noexcept {
     const char* name = nullptr;
     const Driver& cuda = driver();
     if (cuda.cuGetErrorName != nullptr) cuda.cuGetErrorName(result, &name);
-    std::snprintf(words.text, sizeof words.text, "the CUDA driver says %s (%d)",
-                  name == nullptr ? "error" : name, result);
+    std::snprintf(words.text, sizeof words.text, "the CUDA driver says %s (%d)%s",
+                  name == nullptr ? "error" : name, result, remedy_of(result));
   }
   return words;
 }
