@@ -172,7 +172,6 @@ const GridKernels avx2_grids = {
     stream_rows,
     mix_streams<true>,
     mix_streams<false>,
-    stream,
 };
 
 }  // namespace candle
