@@ -9,6 +9,8 @@ from __future__ import annotations
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
+from .accepting import accepts
+from .convert import convert
 from .creation import (
     arange,
     asarray,
@@ -90,6 +92,7 @@ __all__ = [
     "ReadOnlyCopyWarning",
     "Reason",
     "Tensor",
+    "accepts",
     "arange",
     "as_dtype",
     "asarray",
@@ -100,6 +103,7 @@ __all__ = [
     "complex32",
     "complex64",
     "complex128",
+    "convert",
     "empty",
     "empty_like",
     "eye",

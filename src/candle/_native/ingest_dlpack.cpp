@@ -182,7 +182,7 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   source.route = versioned ? Route::dlpack_versioned : Route::dlpack_legacy;
   if (record != nullptr) {
     source.read_only |= record->read_only;
-    if (!ask_guards(*record, ingest.x, &source)) return nullptr;
+    if (!ask_guards(*record, ingest.x, ingest.request.detached, &source)) return nullptr;
   }
   Lending lending;
   const bool lent = !host_memory(source.device);
@@ -233,7 +233,7 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
   }
   source.route = Route::exchange;
   source.read_only |= record.read_only;
-  if (!ask_guards(record, ingest.x, &source)) return nullptr;
+  if (!ask_guards(record, ingest.x, ingest.request.detached, &source)) return nullptr;
   if (!host_memory(source.device)) {
     Lending lending;
     lending.record = &record;

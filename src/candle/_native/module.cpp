@@ -160,6 +160,14 @@ PyMethodDef from_dlpack_method = {"from_dlpack", fast<from_dlpack>(), METH_FASTC
 
 PyMethodDef module_methods[] = {
     {"asarray", fast<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
+    {"shared", fast<shared>(), METH_FASTCALL,
+     "shared($module, x, detached=False, /)\n--\n\nasarray(x, copy=False). detached: of what "
+     "requires grad too, where its memory can be held without it."},
+    {"sharer", fast<sharer>(), METH_FASTCALL,
+     "sharer($module, done, detached, share, otherwise, /)\n--\n\nA function of a tensor that "
+     "gives "
+     "share(shared(x, detached)), and the same again for the same tensor, kept in the dict done by "
+     "id; otherwise(x) where that is a BufferError. share=None: numpy(copy=False)."},
     {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
      "where it does not apply."},

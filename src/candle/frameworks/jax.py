@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._native import _core
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["give", "record"]
+__all__ = ["give", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -69,3 +70,14 @@ def give(t: Tensor, copy: bool | None) -> Any:
 
     demand = _with_x64 if jax.config.jax_enable_x64 else _without_x64
     return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand, copy)))
+
+
+def _share(t: Tensor) -> Any:
+    return give(t, False)
+
+
+def target() -> Target:
+    """Import jax: one array is one block of memory there."""
+    import jax
+
+    return Target("jax", types=(jax.Array,), give=give, share=_share, views=False)

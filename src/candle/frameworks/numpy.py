@@ -7,12 +7,15 @@ import sys
 from .._native import _core
 from ..plan import refusal
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-__all__ = ["dtype_in", "dtype_out", "record"]
+    from .._native._core import Tensor
+
+__all__ = ["dtype_in", "dtype_out", "record", "target"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -80,3 +83,25 @@ def dtype_out(number: int) -> object:
         reasons = [("dtype_unknown", f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}")]
         raise refusal("numpy", "refuse", 0, reasons, "candle", "numpy")
     return np.dtype(found)
+
+
+def _give(t: Tensor, copy: bool | None) -> Any:
+    return t.numpy(copy=copy)
+
+
+def _share(t: Tensor) -> Any:
+    return t.numpy(copy=False)
+
+
+def target() -> Target:
+    """Import numpy: it takes everything on the host but packed elements."""
+    import numpy as np
+
+    return Target(
+        "numpy",
+        types=(np.ndarray,),
+        give=_give,
+        share=_share,
+        devices=False,
+        natively=True,
+    )

@@ -8,13 +8,16 @@ import warnings
 from .._native import _core
 from ..plan import ReadOnlyCopyWarning, refusal
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-__all__ = ["current_stream", "door", "record"]
+    from .._native._core import Tensor
+
+__all__ = ["current_stream", "detached", "door", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -146,6 +149,11 @@ def _tell_read_only() -> None:
     )
 
 
+_demand = _core.Demand(
+    "torch", dtypes=_DTYPES, negative_strides=False, read_only=False, host_only=False
+)
+
+
 def door() -> tuple[object, object, object, object]:
     """Import torch; its table, what it takes, who tells of read-only copies, its streams."""
     import torch
@@ -155,7 +163,33 @@ def door() -> tuple[object, object, object, object]:
             "the module called torch is not PyTorch: another package has put itself in its place"
         )
     table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    demand = _core.Demand(
-        "torch", dtypes=_DTYPES, negative_strides=False, read_only=False, host_only=False
+    return table, _demand, _tell_read_only, _stream_source()
+
+
+def detached(x: Any) -> Any:
+    """Give a tensor that is no part of autograd: the tensor itself where it is none."""
+    return x.detach() if x.requires_grad else x
+
+
+def _give(t: Tensor, copy: bool | None) -> Any:
+    return t.torch(copy=copy)
+
+
+def _share(t: Tensor) -> Any:
+    if t.readonly:
+        return _core.conform(t, _demand, False)  # a CopyError
+    return t.torch(copy=False)
+
+
+def target() -> Target:
+    """Import torch: read-only memory is copied, or shared on the caller's word."""
+    import torch
+
+    return Target(
+        "torch",
+        types=(torch.Tensor,),
+        give=_give,
+        share=_share,
+        demand=_demand,
+        tell=_tell_read_only,
     )
-    return table, demand, _tell_read_only, _stream_source()
