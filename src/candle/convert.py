@@ -190,7 +190,7 @@ class Conversion:
             return frameworks.detacher(cls) if self.detach else None
         if self.copy is False:
             return _core.sharer(self.done, self.detach, self.share_or_raise, self.share_slowly)
-        share = None if self.target.natively else self.target.share
+        share = self.target.natively or self.target.share
         return _core.sharer(self.done, self.detach, share, self.share_slowly)
 
     def share_slowly(self, x: Any) -> Any:

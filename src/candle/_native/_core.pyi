@@ -193,7 +193,7 @@ def shared(x: object, detached: bool = False, /) -> Tensor: ...
 def sharer(
     done: dict[int, Any],
     detached: bool,
-    share: Callable[[Tensor], Any] | None,
+    share: Callable[[Tensor], Any] | Literal["numpy", "torch"],
     otherwise: Callable[[Any], Any],
     /,
 ) -> Callable[[Any], Any]: ...

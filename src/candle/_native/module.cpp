@@ -167,7 +167,7 @@ PyMethodDef module_methods[] = {
      "sharer($module, done, detached, share, otherwise, /)\n--\n\nA function of a tensor that "
      "gives "
      "share(shared(x, detached)), and the same again for the same tensor, kept in the dict done by "
-     "id; otherwise(x) where that is a BufferError. share=None: numpy(copy=False)."},
+     "id; otherwise(x) where that is a BufferError. share may be \"numpy\" or \"torch\"."},
     {"ingest_by", fast<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
      "where it does not apply."},

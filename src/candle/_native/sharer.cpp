@@ -20,8 +20,10 @@ PyObject* share_once(PyObject* self, PyObject* x) {
   PyObject* const arguments[] = {x, PyTuple_GET_ITEM(self, Bound::detached)};
   Ref result = Ref::steal(shared(nullptr, arguments, 2));
   PyObject* give = PyTuple_GET_ITEM(self, Bound::share);
-  if (result && give == Py_None) {
-    result = Ref::steal(share_as_numpy(reinterpret_cast<Tensor*>(result.get())));
+  if (result && PyUnicode_CheckExact(give)) {
+    auto* tensor = reinterpret_cast<Tensor*>(result.get());
+    const bool torch = PyUnicode_CompareWithASCIIString(give, "torch") == 0;
+    result = Ref::steal(torch ? share_as_torch(tensor) : share_as_numpy(tensor));
   } else if (result) {
     result = Ref::steal(PyObject_CallOneArg(give, result.get()));
   }

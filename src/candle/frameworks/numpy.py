@@ -103,5 +103,5 @@ def target() -> Target:
         give=_give,
         share=_share,
         devices=False,
-        natively=True,
+        natively="numpy",
     )

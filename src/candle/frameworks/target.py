@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Literal
 
     from .._native._core import Demand, Tensor
 
@@ -27,8 +27,8 @@ class Target:
     share : callable
         ``share(tensor)``: the same as ``give(tensor, False)``, but never on anybody's word: what
         `give` would copy under ``copy=None`` is a CopyError.
-    natively : bool
-        Whether `share` is what the native core's sharer does by itself.
+    natively : str, optional
+        The name by which the native core's sharer does the same as `share`.
     demand : Demand, optional
         What it takes; None: everything.
     views : bool
@@ -51,7 +51,7 @@ class Target:
         demand: Demand | None = None,
         views: bool = True,
         devices: bool = True,
-        natively: bool = False,
+        natively: Literal["numpy", "torch"] | None = None,
         tell: Callable[[], None] | None = None,
     ) -> None:
         self.name = name

@@ -191,5 +191,6 @@ def target() -> Target:
         give=_give,
         share=_share,
         demand=_demand,
+        natively="torch",
         tell=_tell_read_only,
     )
