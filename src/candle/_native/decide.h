@@ -185,7 +185,7 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
   for (int32_t i = 0; i < source.ndim; i++) signs |= source.strides[i];
   return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
          detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
-         demand.alignment == 1 && !demand.c_order && !demand.dense &&
+         demand.alignment == 1 && !demand.c_order && !demand.dense && !demand.somewhere &&
          (demand.read_only || !source.read_only) && (demand.negative_strides || signs >= 0);
 }
 
