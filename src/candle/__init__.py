@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
+from . import neighbours as _neighbours
 from .accepting import accepts
 from .convert import convert
 from .creation import (
@@ -83,6 +84,8 @@ from .sampling import rand, randn
 from .tensor import Tensor
 
 from .creation import tensor  # isort: skip  (after the module of that name)
+
+_neighbours.warn(__path__[0])
 
 __all__ = [
     "CopyError",

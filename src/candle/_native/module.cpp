@@ -6,6 +6,7 @@
 #include "elements.h"
 #include "export.h"
 #include "ingest.h"
+#include "simd.h"
 #include "tensor.h"
 #include "views.h"
 
@@ -122,6 +123,10 @@ PyObject* lender(PyObject*, PyObject* object) {
   return Py_NewRef(block == nullptr ? Py_None : block->lender());
 }
 
+PyObject* py_simd(PyObject*, PyObject*) {
+  return PyUnicode_FromString(simd_level() == Simd::avx2 ? "avx2" : "baseline");
+}
+
 PyObject* py_live(PyObject*, PyObject*) {
   return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()),
                        "storages", static_cast<long long>(live.storages.get()), "bytes",
@@ -213,6 +218,8 @@ PyMethodDef module_methods[] = {
      "legacy_capsule($module, t, stream=None, /)\n--\n\nA legacy capsule for a consumer that never "
      "writes; "
      "shares read-only memory too."},
+    {"simd", py_simd, METH_NOARGS,
+     "simd($module, /)\n--\n\nThe vector instructions that are used: avx2 or baseline."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
      "exports."},

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from .record import Record
     from .target import Target
 
-__all__ = ["TARGETS", "detacher", "is_number", "kind_of", "recognise", "target_of"]
+__all__ = [
+    "TARGETS",
+    "detacher",
+    "examples",
+    "hazards",
+    "is_number",
+    "kind_of",
+    "known",
+    "recognise",
+    "target_of",
+]
 
 # First part of a type's module -> the file here that knows it.
 _FILES = {
@@ -76,6 +86,35 @@ def load_door(name: str) -> tuple[object, object, object, object]:
 
 
 TARGETS = tuple(_TARGETS)
+
+# Where each framework's examples and hazards are told of.
+_TOLD = {**_TARGETS, "pyarrow": "arrow"}
+
+
+def known() -> tuple[str, ...]:
+    """Name the frameworks that candle can tell more of, candle last."""
+    return tuple(_TOLD)
+
+
+def examples(name: str) -> dict[str, Any]:
+    """Import a framework, and make tensors of it that differ in what consumers make of them."""
+    made: dict[str, Any] = _file(_TOLD[name]).examples()  # type: ignore[attr-defined]
+    return made
+
+
+def hazards(name: str, trial: Callable[[Callable[[], str]], str]) -> list[str]:
+    """Try what the installed version of a framework gets wrong.
+
+    Parameters
+    ----------
+    name : str
+    trial : callable
+        Calls a function in a process of its own: what it returned, or how it ended.
+    """
+    found: list[str] = getattr(_file(_TOLD[name]), "hazards", lambda trial: [])(trial)
+    return found
+
+
 _found: dict[str, Target] = {}
 
 

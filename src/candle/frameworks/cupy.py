@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "record", "target"]
+__all__ = ["current_stream", "examples", "record", "target"]
 
 
 class _Stream:
@@ -66,3 +66,10 @@ def target() -> Target:
     import cupy
 
     return Target("cupy", types=(cupy.ndarray,), give=_give, share=_share)
+
+
+def examples() -> dict[str, Any]:
+    """Make an array on the current device."""
+    import cupy
+
+    return {"cupy": cupy.zeros((4, 6), "float32")}

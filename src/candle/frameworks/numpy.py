@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["dtype_in", "dtype_out", "record", "target"]
+__all__ = ["dtype_in", "dtype_out", "examples", "record", "target"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -105,3 +105,13 @@ def target() -> Target:
         devices=False,
         natively="numpy",
     )
+
+
+def examples() -> dict[str, Any]:
+    """Make arrays whose memory differs in what consumers make of it."""
+    import numpy as np
+
+    array = np.zeros((4, 6), np.float32)
+    frozen = np.zeros((4, 6), np.float32)
+    frozen.flags.writeable = False
+    return {"numpy": array, "numpy, read-only": frozen, "numpy, reversed": array[::-1]}

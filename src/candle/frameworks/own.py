@@ -7,9 +7,11 @@ from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .._native._core import Tensor
 
-__all__ = ["target"]
+__all__ = ["examples", "target"]
 
 
 def _give(t: Tensor, copy: bool | None) -> Tensor:
@@ -23,3 +25,8 @@ def _share(t: Tensor) -> Tensor:
 def target() -> Target:
     """Give Tensors as they are."""
     return Target("candle", types=(_core.Tensor,), give=_give, share=_share)
+
+
+def examples() -> dict[str, Any]:
+    """Make a tensor."""
+    return {"candle": _core.asarray([[0.0] * 6] * 4)}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "detached", "door", "record", "target"]
+__all__ = ["current_stream", "detached", "door", "examples", "hazards", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -194,3 +194,45 @@ def target() -> Target:
         natively="torch",
         tell=_tell_read_only,
     )
+
+
+def examples() -> dict[str, Any]:
+    """Make a tensor, and one that requires grad."""
+    import torch
+
+    return {
+        "torch": torch.zeros(4, 6),
+        "torch, transposed": torch.zeros(6, 4).t(),
+        "torch, requires grad": torch.zeros(4, 6, requires_grad=True),
+    }
+
+
+def hazards(trial: Callable[[Callable[[], str]], str]) -> list[str]:
+    """Try what the installed torch gets wrong; `trial` is for what may end the process."""
+    import torch
+
+    found = []
+    if _module() is None:
+        return ["the module called torch is not PyTorch: an import hook has put another there"]
+
+    def reversed_view() -> str:
+        import numpy as np
+
+        torch.from_dlpack(np.zeros(3)[::-1])
+        return ""
+
+    said = trial(reversed_view)
+    if said.startswith("killed"):
+        found.append(
+            f"torch.from_dlpack of a reversed array ends the process ({said}): "
+            "go through candle, which copies it"
+        )
+    t = _core.asarray(bytes(8))
+    if torch.from_dlpack(t).data_ptr() == t.data_ptr():
+        found.append(
+            "torch.from_dlpack ignores READ_ONLY: what it gives can be written; t.torch() copies"
+        )
+    negative = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    if torch.from_dlpack(negative)[0].item() != negative[0].item():
+        found.append("torch's own export loses the negative bit, and so the sign; candle copies it")
+    return found

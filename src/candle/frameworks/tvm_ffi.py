@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["target"]
+__all__ = ["examples", "hazards", "target"]
 
 _demand = _core.Demand("tvm_ffi", negative_strides=False, read_only=False, host_only=False)
 _on_your_word = _core.Demand("tvm_ffi", negative_strides=False, host_only=False)
@@ -30,3 +30,18 @@ def target() -> Target:
         return take(_core.conform(t, _demand, False))
 
     return Target("tvm_ffi", types=(tvm_ffi.Tensor,), give=give, share=share, demand=_demand)
+
+
+def examples() -> dict[str, Any]:
+    """Make a tensor over memory of candle's."""
+    return {"tvm_ffi": target().give(_core.asarray([[0.0] * 6] * 4), None)}
+
+
+def hazards(trial: object) -> list[str]:
+    """Try what the installed tvm-ffi gets wrong."""
+    import tvm_ffi
+
+    t = _core.asarray(bytes(8))
+    if tvm_ffi.from_dlpack(t).data_ptr() == t.data_ptr():
+        return ["tvm_ffi.from_dlpack ignores READ_ONLY: what it gives can be written"]
+    return []
