@@ -121,16 +121,18 @@ def _move(kind: str, x: Any, consumer: str) -> dict[str, Any]:
 
     copies: list[Plan] = []
     try:
-        with listening(copies.append), catch_warnings():
+        with catch_warnings():
             simplefilter("ignore")
-            moved = convert(x, consumer)
+            with listening(copies.append):
+                moved = convert(x, consumer)
+            shared = shares_memory(x, moved)
     except Exception as error:
         return _entry(kind, consumer, "refused", _words(error))
     if copies:
         plan = copies[-1]
         why = "; ".join(f"{reason.code}: {reason.fact}" for reason in plan.reasons)
         return _entry(kind, consumer, "copied", why, sum(plan.nbytes for plan in copies))
-    if not shares_memory(x, moved):
+    if not shared:
         return _entry(kind, consumer, "copied", f"by {consumer} itself", _core.asarray(x).nbytes)
     return _entry(kind, consumer, "shared", "")
 
