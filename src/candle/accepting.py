@@ -36,8 +36,8 @@ def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
     framework : str or module
         What the function is written for, as for `convert`.
     detach : bool
-        Take tensors that require grad out of autograd, where they are of another framework.
-        Otherwise they are refused.
+        Take tensors that require grad out of autograd where they change framework, among the
+        arguments and in the result: those of a model's parameters do. Otherwise they are refused.
 
     Returns
     -------
@@ -125,6 +125,7 @@ class _Call:
         rest = (list(args[len(own) :]), kwargs)
         leaves = _tensors(rest)
         self.kind: str | None = None
+        self.detach = accepting.detach
         if not leaves:
             self.args, self.kwargs = args, kwargs
             return
@@ -133,10 +134,17 @@ class _Call:
         if not isinstance(first, target.types):
             kind = frameworks.kind_of(type(first))
             self.kind = kind if kind in frameworks.TARGETS else "candle"
+        elif all(isinstance(x, target.types) for x in leaves):
+            self.args, self.kwargs = args, kwargs
+            return
         self.device = _device_of(first)
         follow = target.devices and self.device.type not in ("cpu", "cuda_host")
         device = self.device if follow else None
-        conversion = Conversion(target, device=device, detach=accepting.detach)
+        self.moves = target.devices  # else all that the function makes is on the host
+        # Tensors of the function's own framework keep their gradients.
+        own_gradients = any(frameworks.detacher(cls) for cls in target.types)
+        detach = accepting.detach and not own_gradients
+        conversion = Conversion(target, device=device, detach=detach)
         given = conversion.run(rest)
         # The function's tensors by their ids; they live at least as long as this.
         done = conversion.done
@@ -148,8 +156,9 @@ class _Call:
         if self.kind is None:
             return result
         target = frameworks.target_of(self.kind)
-        device = self.device if target.devices else None
-        return Conversion(target, device=device, done=self.originals).run(result)
+        device = self.device if target.devices and self.moves else None
+        conversion = Conversion(target, device=device, detach=self.detach, done=self.originals)
+        return conversion.run(result)
 
 
 def _tensors(tree: object) -> list[Any]:

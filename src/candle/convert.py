@@ -105,9 +105,18 @@ def convert(
     return Conversion(frameworks.target_of(to), copy, dtype, device, detach).run(tree)
 
 
+_known: dict[type, bool] = {}
+
+
 def is_tensor_type(cls: type) -> bool:
     """Tell whether objects of a type are tensors, of any framework."""
-    return any(hasattr(cls, name) for name in _PROTOCOLS) and not frameworks.is_number(cls)
+    known = _known.get(cls)
+    if known is None:
+        known = any(hasattr(cls, name) for name in _PROTOCOLS) and not frameworks.is_number(cls)
+        if len(_known) == 256:  # it keeps the types alive
+            _known.clear()
+        _known[cls] = known
+    return known
 
 
 class Conversion:

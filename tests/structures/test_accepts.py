@@ -120,6 +120,10 @@ def test_gradients_are_refused_or_detached() -> None:
         doubled(x)
     detaching = candle.accepts("numpy", detach=True)(lambda x: x + 1)
     assert detaching(x).tolist() == [2, 2]
+    torch_detaching = candle.accepts("torch", detach=True)(lambda x, y: y * 1)
+    assert torch_detaching(np.ones(2), x).tolist() == [1, 1]
+    kept = candle.accepts("torch", detach=True)(lambda x, y: x * 1)
+    assert kept(x, np.ones(2)).requires_grad
 
 
 @dataclass
