@@ -9,6 +9,9 @@ from __future__ import annotations
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
+from . import neighbours as _neighbours
+from .accepting import accepts
+from .convert import convert
 from .creation import (
     arange,
     asarray,
@@ -83,6 +86,8 @@ from .threads import get_num_threads, set_num_threads
 
 from .creation import tensor  # isort: skip  (after the module of that name)
 
+_neighbours.warn(__path__[0])
+
 __all__ = [
     "CopyError",
     "DType",
@@ -91,6 +96,7 @@ __all__ = [
     "ReadOnlyCopyWarning",
     "Reason",
     "Tensor",
+    "accepts",
     "arange",
     "as_dtype",
     "asarray",
@@ -101,6 +107,7 @@ __all__ = [
     "complex32",
     "complex64",
     "complex128",
+    "convert",
     "empty",
     "empty_like",
     "eye",

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 LINES = (
     ("_native",),
     ("dtypes", "devices", "threads"),
-    ("plan", "ledger"),
+    ("plan", "ledger", "neighbours"),
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling"),
     ("tensor",),
-    ("explain", "convert", "io", "array_api"),
+    ("explain", "trees", "convert", "accepting", "io", "array_api"),
     ("__init__",),
-    ("testing", "__main__"),
+    ("testing", "doctor", "__main__"),
 )
 ORDER = [name for line in LINES for name in line]
 

@@ -16,6 +16,9 @@ DLManagedTensorVersioned* export_versioned(Tensor* tensor, uint64_t flags) noexc
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* dlpack_device(PyObject* self, PyObject*);
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+/// `copy=False`, and nobody's word on read-only memory.
+PyObject* share_as_numpy(Tensor* tensor) noexcept;
+PyObject* share_as_torch(Tensor* tensor) noexcept;
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* get_array_interface(PyObject* self, void*);

@@ -244,17 +244,12 @@ bool load(Door* door, const char* name) {
   return true;
 }
 
-}  // namespace
-
-PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  CopyMode mode = CopyMode::if_needed;
-  if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
+/// `promised`: the caller's word that nothing is written to read-only memory.
+PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
   Door& door = torch_door.door;
   if (door.table == nullptr && !load(&door, "torch")) return nullptr;
-  auto* tensor = reinterpret_cast<Tensor*>(self);
   Demand demand = door.demand;
-  if (mode == CopyMode::never)
-    demand.read_only = true;  // the caller's word that nothing is written
+  if (promised) demand.read_only = true;
   Decision decision;
   const Ref meant = Ref::steal(conform(tensor, demand, mode, &decision));
   if (!meant) return nullptr;
@@ -283,6 +278,18 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
     return nullptr;
   }
   return static_cast<PyObject*>(out);
+}
+
+}  // namespace
+
+PyObject* share_as_torch(Tensor* tensor) noexcept {
+  return through_torch(tensor, CopyMode::never, false);
+}
+
+PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  CopyMode mode = CopyMode::if_needed;
+  if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
+  return through_torch(reinterpret_cast<Tensor*>(self), mode, mode == CopyMode::never);
 }
 
 void forget_doors() noexcept { torch_door.door.table = nullptr; }

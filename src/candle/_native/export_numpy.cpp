@@ -121,6 +121,8 @@ PyObject* interface_of(const Tensor* tensor, const Ref& stream) {
 
 }  // namespace
 
+PyObject* share_as_numpy(Tensor* tensor) noexcept { return to_array(tensor, CopyMode::never); }
+
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   CopyMode mode = CopyMode::if_needed;
   if (!parse_door("numpy", args, nargs, names, &mode)) return nullptr;

@@ -241,6 +241,18 @@ PyObject* asarray(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* 
   return ingest_anything(state.tensor_type, args[0], request);
 }
 
+/// `shared(x, detached=False)`: what whole structures are made of, one call a tensor.
+PyObject* shared(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 1 || nargs > 2) {
+    PyErr_SetString(PyExc_TypeError, "usage: shared(x, detached=False)");
+    return nullptr;
+  }
+  Request request;
+  request.copy = CopyMode::never;
+  request.detached = nargs == 2 && args[1] == Py_True;
+  return ingest_anything(state.tensor_type, args[0], request);
+}
+
 PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const char* name = nargs == 2 && PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8(args[0]) : nullptr;
   if (name == nullptr) {

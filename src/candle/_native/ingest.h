@@ -79,6 +79,9 @@ Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept;
 // Module functions.
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* shared(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
+/// `sharer(done, detached, share, otherwise)`: a function of one tensor, for `candle.convert`.
+PyObject* sharer(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 PyObject* ingest_by(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 PyObject* exchange_floor(PyObject* module, PyObject* x);
 

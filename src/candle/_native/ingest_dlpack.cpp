@@ -224,7 +224,7 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   source.route = versioned ? Route::dlpack_versioned : Route::dlpack_legacy;
   if (record != nullptr) {
     source.read_only |= record->read_only;
-    if (!ask_guards(*record, ingest.x, &source)) return nullptr;
+    if (!ask_guards(*record, ingest.x, ingest.request.detached, &source)) return nullptr;
   }
   const Request& request = ingest.request;
   if (request.stream != nullptr && host_memory(source.device) && !parse_host_stream(request.stream))
@@ -275,7 +275,7 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
   }
   source.route = Route::exchange;
   source.read_only |= record.read_only;
-  if (!ask_guards(record, ingest.x, &source)) return nullptr;
+  if (!ask_guards(record, ingest.x, ingest.request.detached, &source)) return nullptr;
   if (!host_memory(source.device)) {
     Lending lending(&source);
     lending.record = &record;

@@ -9,6 +9,7 @@
 #include "elements.h"
 #include "export.h"
 #include "ingest.h"
+#include "simd.h"
 #include "tensor.h"
 #include "threads.h"
 #include "views.h"
@@ -175,6 +176,10 @@ PyObject* lender(PyObject*, PyObject* object) {
   return Py_NewRef(block == nullptr ? Py_None : block->lender());
 }
 
+PyObject* py_simd(PyObject*, PyObject*) {
+  return PyUnicode_FromString(simd_level() == Simd::avx2 ? "avx2" : "baseline");
+}
+
 PyObject* py_live(PyObject*, PyObject*) {
   return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()),
                        "storages", static_cast<long long>(live.storages.get()), "bytes",
@@ -222,6 +227,13 @@ PyMethodDef from_dlpack_method = {"from_dlpack", function_of<from_dlpack>(),
 
 PyMethodDef module_methods[] = {
     {"asarray", function_of<asarray>(), METH_FASTCALL | METH_KEYWORDS, asarray_doc},
+    {"shared", function_of<shared>(), METH_FASTCALL,
+     "shared($module, x, detached=False, /)\n--\n\nasarray(x, copy=False). detached: of what "
+     "requires grad too, where its memory can be held without it."},
+    {"sharer", function_of<sharer>(), METH_FASTCALL,
+     "sharer($module, done, detached, share, otherwise, /)\n--\n\nA function of a tensor that "
+     "gives share(shared(x, detached)), and the same again for the same tensor, kept in the dict "
+     "done by id; otherwise(x) where that is a BufferError. share may be \"numpy\" or \"torch\"."},
     {"ingest_by", function_of<ingest_by>(), METH_FASTCALL,
      "ingest_by($module, route, x, /)\n--\n\nIngest by one route alone, for tests. LookupError "
      "where it does not apply."},
@@ -287,6 +299,8 @@ PyMethodDef module_methods[] = {
      "num_threads($module, /)\n--\n\nHow many threads share a big copy."},
     {"set_num_threads", py_set_num_threads, METH_O,
      "set_num_threads($module, count, /)\n--\n\nSays how many threads share a big copy."},
+    {"simd", py_simd, METH_NOARGS,
+     "simd($module, /)\n--\n\nThe vector instructions that are used: avx2 or baseline."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
      "exports."},

@@ -84,9 +84,10 @@ struct Request {
   bool somewhere = false;  // on `device`
   DLDevice device = {kDLCPU, 0};
   PyObject* stream = nullptr;  // borrowed; of a raw capsule: where work on it may be pending
+  bool detached = false;       // the caller's word that gradients end here
 
   bool is_plain() const {
-    return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && into == nullptr &&
+    return copy != CopyMode::always && dtype == unknown_dtype && !c_order && into == nullptr &&
            !somewhere;
   }
 };

@@ -230,11 +230,11 @@ static bool ask_dtype(const TypeRecord& record, PyObject* x) {
   return false;
 }
 
-bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept {
+bool ask_guards(const TypeRecord& record, PyObject* x, bool detached, Source* source) noexcept {
   const Kind kind = dtype_table[source->dtype].kind;
   if (source->unit == 8 && record.byte_dtypes != nullptr && !ask_dtype(record, x)) return false;
   if (kind == Kind::boolean || kind == Kind::signed_int || kind == Kind::unsigned_int) return true;
-  if (record.requires_grad.get != nullptr) {
+  if (record.requires_grad.get != nullptr && (!detached || record.holds_itself)) {
     Ref answer = Ref::steal(record.requires_grad.get(x, record.requires_grad.closure));
     if (!answer) return false;
     if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);

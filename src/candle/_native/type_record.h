@@ -94,7 +94,8 @@ inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept;
 
 /// Asks the guards of a record; the reasons found. False with an error set where a guard itself
-/// failed.
-bool ask_guards(const TypeRecord& record, PyObject* x, Source* source) noexcept;
+/// failed. `detached`: gradients are no reason where not the object is held, but its memory; the
+/// object would keep the graph behind it alive.
+bool ask_guards(const TypeRecord& record, PyObject* x, bool detached, Source* source) noexcept;
 
 }  // namespace candle

@@ -13,7 +13,23 @@ from .._native import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from .record import Record
+    from .target import Target
+
+__all__ = [
+    "TARGETS",
+    "detacher",
+    "examples",
+    "hazards",
+    "is_number",
+    "kind_of",
+    "known",
+    "recognise",
+    "target_of",
+]
 
 # First part of a type's module -> the file here that knows it.
 _FILES = {
@@ -27,6 +43,17 @@ _FILES = {
     "sparse": "sparse",
     "tensorflow": "tensorflow",
     "torch": "torch",
+}
+
+
+# Those whose tensors can be asked for by name -> the file here that gives them.
+_TARGETS = {
+    "torch": "torch",
+    "numpy": "numpy",
+    "jax": "jax",
+    "cupy": "cupy",
+    "tvm_ffi": "tvm_ffi",
+    "candle": "own",
 }
 
 
@@ -58,6 +85,89 @@ def load_door(name: str) -> tuple[object, object, object, object]:
     """
     door: tuple[object, object, object, object] = _file(name).door()  # type: ignore[attr-defined]
     return door
+
+
+TARGETS = tuple(_TARGETS)
+
+# Where each framework's examples and hazards are told of.
+_TOLD = {**_TARGETS, "pyarrow": "arrow"}
+
+
+def known() -> tuple[str, ...]:
+    """Name the frameworks that candle can tell more of, candle last."""
+    return tuple(_TOLD)
+
+
+def examples(name: str) -> dict[str, Any]:
+    """Import a framework, and make tensors of it that differ in what consumers make of them."""
+    made: dict[str, Any] = _file(_TOLD[name]).examples()  # type: ignore[attr-defined]
+    return made
+
+
+def hazards(name: str, trial: Callable[[Callable[[], str]], str]) -> list[str]:
+    """Try what the installed version of a framework gets wrong.
+
+    Parameters
+    ----------
+    name : str
+    trial : callable
+        Calls a function in a process of its own: what it returned, or how it ended.
+    """
+    found: list[str] = getattr(_file(_TOLD[name]), "hazards", lambda trial: [])(trial)
+    return found
+
+
+_found: dict[str, Target] = {}
+
+
+def target_of(framework: object) -> Target:
+    """Import a framework and say how it is given tensors.
+
+    Parameters
+    ----------
+    framework
+        Its name, or its module or one inside it.
+
+    Raises
+    ------
+    ValueError
+        For a framework that candle cannot give tensors to.
+    ImportError
+        Where it is not installed.
+    """
+    name = framework if isinstance(framework, str) else getattr(framework, "__name__", None)
+    if not isinstance(name, str):
+        raise TypeError(f"a framework is named by a str or its module, not by {framework!r}")
+    root = name.partition(".")[0].replace("-", "_")
+    found = _found.get(root)
+    if found is None:
+        if root not in _TARGETS:
+            raise ValueError(f"{name!r} is none of the frameworks {', '.join(_TARGETS)}")
+        found = _found[root] = _file(_TARGETS[root]).target()  # type: ignore[attr-defined]
+    return found
+
+
+def kind_of(cls: type) -> str | None:
+    """Name the framework that a type of tensors, or of a subclass of them, belongs to."""
+    for base in cls.__mro__[:-1]:
+        root = str(base.__module__).partition(".")[0]
+        if root in _FILES or root in _TARGETS:
+            return {"jaxlib": "jax"}.get(root, root)
+    return None
+
+
+def detacher(cls: type) -> Callable[[Any], Any] | None:
+    """Give what takes tensors of a type out of autograd; None where they are never part of it."""
+    if "torch" in sys.modules and kind_of(cls) == "torch":
+        detached: Callable[[Any], Any] = _file("torch").detached  # type: ignore[attr-defined]
+        return detached
+    return None
+
+
+def is_number(cls: type) -> bool:
+    """Tell whether objects of a type are one number with an array's protocols: numpy's scalars."""
+    np = sys.modules.get("numpy")
+    return np is not None and issubclass(cls, np.generic)
 
 
 def _numpy_in(dtype: object) -> int:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["record"]
+__all__ = ["examples", "record"]
 
 _NUMBERS = (
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -49,3 +49,10 @@ def record(cls: type, base: type) -> Record | None:
     elif hasattr(cls, "num_columns"):
         look = _table
     return Record("stand_in" if look else "plain", read_only=True, stand_in=look)
+
+
+def examples() -> dict[str, Any]:
+    """Make an array."""
+    import pyarrow
+
+    return {"pyarrow": pyarrow.array([0.0] * 24, pyarrow.float32())}

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 
+from .._native import _core
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["current_stream", "record"]
+    from .._native._core import Tensor
+
+__all__ = ["current_stream", "examples", "record", "target"]
 
 
 class _Stream:
@@ -41,3 +45,31 @@ def record(cls: type, base: type) -> Record | None:
     if base.__name__ != "ndarray" or "cupy" not in sys.modules:
         return None
     return Record("plain", work_stream=current_stream, device_guard=_guard)
+
+
+def _give(t: Tensor, copy: bool | None) -> Any:
+    """Make an array of memory on a device: of the current one, where the tensor is on the host."""
+    cupy = sys.modules["cupy"]
+    if t.device.type != "cuda":
+        t = _core.from_dlpack(t, device=f"cuda:{cupy.cuda.Device().id}", copy=copy)
+    elif copy:
+        t = _core.materialise(t)
+    return cupy.from_dlpack(t)
+
+
+def _share(t: Tensor) -> Any:
+    return _give(t, False)
+
+
+def target() -> Target:
+    """Import cupy, whose arrays are on devices."""
+    import cupy
+
+    return Target("cupy", types=(cupy.ndarray,), give=_give, share=_share)
+
+
+def examples() -> dict[str, Any]:
+    """Make an array on the current device."""
+    import cupy
+
+    return {"cupy": cupy.zeros((4, 6), "float32")}

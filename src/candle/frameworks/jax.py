@@ -8,6 +8,7 @@ from .._native import _core
 from ..plan import refuse
 from .record import Record
 from .sparse import refuse_sparse
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["give", "record"]
+__all__ = ["examples", "give", "hazards", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -96,3 +97,41 @@ def give(t: Tensor, copy: bool | None) -> Any:
 
     demand = _with_x64 if jax.config.jax_enable_x64 else _without_x64
     return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand, copy)))
+
+
+def _share(t: Tensor) -> Any:
+    return give(t, False)
+
+
+def target() -> Target:
+    """Import jax: one array is one block of memory there."""
+    import jax
+
+    return Target("jax", types=(jax.Array,), give=give, share=_share, views=False)
+
+
+def examples() -> dict[str, Any]:
+    """Make an array."""
+    import jax
+
+    return {"jax": jax.numpy.zeros((4, 6), "float32")}
+
+
+def hazards(trial: object) -> list[str]:
+    """Try what the installed jax does that surprises."""
+    import jax
+
+    found = []
+    if not jax.config.jax_enable_x64:
+        found.append(
+            "jax has x64 off: 64-bit tensors are refused by candle, and made 32-bit by jax; "
+            'jax.config.update("jax_enable_x64", True) allows them'
+        )
+        wide = _core.empty((8,), _core.asarray(0.0, dtype="float64").dtype.id)
+        try:
+            narrowed = jax.dlpack.from_dlpack(_Handout(wide), copy=False).dtype != "float64"
+        except Exception:
+            narrowed = False
+        if narrowed:
+            found.append("jax.dlpack.from_dlpack(copy=False) narrows 64-bit elements, in a copy")
+    return found

@@ -7,12 +7,15 @@ import sys
 from .._native import _core
 from ..plan import refuse
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["dtype_in", "dtype_out", "record"]
+    from .._native._core import Tensor
+
+__all__ = ["dtype_in", "dtype_out", "examples", "record", "target"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -86,3 +89,35 @@ def dtype_out(number: int) -> object:
         fact = f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}"
         refuse("numpy", code, fact, "candle", "numpy")
     return np.dtype(found)
+
+
+def _give(t: Tensor, copy: bool | None) -> Any:
+    return t.numpy(copy=copy)
+
+
+def _share(t: Tensor) -> Any:
+    return t.numpy(copy=False)
+
+
+def target() -> Target:
+    """Import numpy: it takes everything on the host but packed elements."""
+    import numpy as np
+
+    return Target(
+        "numpy",
+        types=(np.ndarray,),
+        give=_give,
+        share=_share,
+        devices=False,
+        natively="numpy",
+    )
+
+
+def examples() -> dict[str, Any]:
+    """Make arrays whose memory differs in what consumers make of it."""
+    import numpy as np
+
+    array = np.zeros((4, 6), np.float32)
+    frozen = np.zeros((4, 6), np.float32)
+    frozen.flags.writeable = False
+    return {"numpy": array, "numpy, read-only": frozen, "numpy, reversed": array[::-1]}

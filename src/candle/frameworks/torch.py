@@ -8,13 +8,16 @@ import warnings
 from .._native import _core
 from ..plan import ReadOnlyCopyWarning, refuse
 from .record import Record
+from .target import Target
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-__all__ = ["current_stream", "door", "record"]
+    from .._native._core import Tensor
+
+__all__ = ["current_stream", "detached", "door", "examples", "hazards", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -169,6 +172,11 @@ def _tell_read_only() -> None:
     )
 
 
+_demand = _core.Demand(
+    "torch", dtypes=_DTYPES, negative_strides=False, read_only=False, host_only=False
+)
+
+
 def door() -> tuple[object, object, object, object]:
     """Import torch; its table, what it takes, who tells of read-only copies, its streams."""
     import torch
@@ -178,7 +186,76 @@ def door() -> tuple[object, object, object, object]:
             "the module called torch is not PyTorch: another package has put itself in its place"
         )
     table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
-    demand = _core.Demand(
-        "torch", dtypes=_DTYPES, negative_strides=False, read_only=False, host_only=False
+    return table, _demand, _tell_read_only, _stream_source()
+
+
+def detached(x: Any) -> Any:
+    """Give a tensor that is no part of autograd: the tensor itself where it is none."""
+    return x.detach() if x.requires_grad else x
+
+
+def _give(t: Tensor, copy: bool | None) -> Any:
+    return t.torch(copy=copy)
+
+
+def _share(t: Tensor) -> Any:
+    if t.readonly:
+        return _core.conform(t, _demand, False)  # a CopyError
+    return t.torch(copy=False)
+
+
+def target() -> Target:
+    """Import torch: read-only memory is copied, or shared on the caller's word."""
+    import torch
+
+    return Target(
+        "torch",
+        types=(torch.Tensor,),
+        give=_give,
+        share=_share,
+        demand=_demand,
+        natively="torch",
+        tell=_tell_read_only,
     )
-    return table, demand, _tell_read_only, _stream_source()
+
+
+def examples() -> dict[str, Any]:
+    """Make a tensor, and one that requires grad."""
+    import torch
+
+    return {
+        "torch": torch.zeros(4, 6),
+        "torch, transposed": torch.zeros(6, 4).t(),
+        "torch, requires grad": torch.zeros(4, 6, requires_grad=True),
+    }
+
+
+def hazards(trial: Callable[[Callable[[], str]], str]) -> list[str]:
+    """Try what the installed torch gets wrong; `trial` is for what may end the process."""
+    import torch
+
+    found = []
+    if _module() is None:
+        return ["the module called torch is not PyTorch: an import hook has put another there"]
+
+    def reversed_view() -> str:
+        import numpy as np
+
+        torch.from_dlpack(np.zeros(3)[::-1])
+        return ""
+
+    said = trial(reversed_view)
+    if said.startswith("killed"):
+        found.append(
+            f"torch.from_dlpack of a reversed array ends the process ({said}): "
+            "go through candle, which copies it"
+        )
+    t = _core.asarray(bytes(8))
+    if torch.from_dlpack(t).data_ptr() == t.data_ptr():
+        found.append(
+            "torch.from_dlpack ignores READ_ONLY: what it gives can be written; t.torch() copies"
+        )
+    negative = torch.tensor([1 + 2j, 3 + 4j]).conj().imag
+    if torch.from_dlpack(negative)[0].item() != negative[0].item():
+        found.append("torch's own export loses the negative bit, and so the sign; candle copies it")
+    return found

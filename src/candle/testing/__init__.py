@@ -1,10 +1,11 @@
-"""Tools for testing tensor exchange: hostile producers, readers of capsules, leak counters.
+"""Tools for testing tensor exchange: a linter, hostile producers, capsules, leak counters.
 
 They need neither numpy nor torch, and no compiler.
 """
 
 from .capsules import describe, info, take
 from .cases import CASES
+from .check import CLAUSES, Finding, Report, check
 from .exchange import exchange_api
 from .leaks import assert_no_leak, live, live_tensors
 from .producers import Producer
@@ -13,8 +14,12 @@ from .tables import exchange_producer
 
 __all__ = [
     "CASES",
+    "CLAUSES",
+    "Finding",
     "Producer",
+    "Report",
     "assert_no_leak",
+    "check",
     "describe",
     "exchange_api",
     "exchange_producer",

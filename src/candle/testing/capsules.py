@@ -35,7 +35,7 @@ _thread_create = _function(
 )
 _thread_join = _function(_process, "pthread_join", C.c_int, C.c_ulong, C.c_void_p)
 
-_DELETER = C.CFUNCTYPE(None, C.c_void_p)
+DELETER = C.CFUNCTYPE(None, C.c_void_p)
 
 # A capsule keeps the pointer to its name, not the text: names live as long as the process.
 _names: dict[bytes, C.Array[C.c_char]] = {}
@@ -196,7 +196,7 @@ class Taken:
         if foreign_thread:
             call_on_foreign_thread(self.struct.deleter, self.address)
         else:
-            _DELETER(self.struct.deleter)(self.address)
+            DELETER(self.struct.deleter)(self.address)
 
     def __enter__(self) -> Taken:
         return self

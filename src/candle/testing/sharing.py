@@ -32,9 +32,8 @@ def _c_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
 
 def _memory(x: Any) -> _Block:
     """Find where the elements of any tensor lie, without its framework and without a copy."""
-    if hasattr(
-        x, "data_ptr"
-    ):  # candle and torch; before DLPack, which copies negative strides and refuses gradients
+    # candle and torch; before DLPack, which copies negative strides and refuses gradients
+    if hasattr(x, "data_ptr") and hasattr(x, "stride"):
         stride = x.stride() if callable(x.stride) else x.stride
         size = x.itemsize
         return _block(x.data_ptr(), tuple(x.shape), tuple(s * size for s in stride), size)

@@ -1,0 +1,184 @@
+"""Functions written for one framework that take anybody's tensors."""
+
+from __future__ import annotations
+
+from . import frameworks
+from ._native import _core
+from .convert import Conversion, is_tensor_type
+from .devices import as_device
+from .trees import Walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    from .devices import Device
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["accepts"]
+
+# Flags of code objects.
+_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
+
+
+def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
+    """Make a function that is written for one framework take the tensors of all.
+
+    Every tensor in the arguments, nested as `convert` knows it, is given to the framework, shared
+    where it can be. The tensors in the result go back to the framework, and the device, of the
+    first tensor among the arguments: the others follow it. A tensor that the function hands back
+    as it got it is the caller's own object.
+
+    Parameters
+    ----------
+    framework : str or module
+        What the function is written for, as for `convert`.
+    detach : bool
+        Take tensors that require grad out of autograd where they change framework, among the
+        arguments and in the result: those of a model's parameters do. Otherwise they are refused.
+
+    Returns
+    -------
+    callable
+        A decorator of functions, coroutine functions, methods, class methods and static methods.
+        Name, signature and type hints stay.
+
+    Notes
+    -----
+    Tensors that are the framework's already are passed as they are, gradients and all; so are
+    results where the first tensor was the framework's. Where no argument is a tensor, the result
+    is left alone. A producer that candle cannot give tensors to (`convert` lists whom it can) gets
+    candle's own. The object a method belongs to is not looked into.
+
+    Examples
+    --------
+    >>> import candle, numpy
+    >>> @candle.accepts("numpy")
+    ... def centred(x):
+    ...     return x - x.mean()
+    >>> centred(candle.arange(3))
+    tensor([-1.,  0.,  1.], dtype=float64)
+    """
+
+    def decorate(function: Any) -> Any:
+        if isinstance(function, staticmethod | classmethod):
+            return type(function)(decorate(function.__func__))
+        return _Accepting(function, framework, detach).wrapper()
+
+    return decorate
+
+
+class _Accepting:
+    """One decorated function."""
+
+    def __init__(self, function: Any, framework: object, detach: bool) -> None:
+        if not callable(function):
+            raise TypeError(f"accepts() decorates functions, not {type(function).__name__}")
+        code = getattr(function, "__code__", None)
+        self.flags = 0 if code is None else code.co_flags
+        if self.flags & (_GENERATOR | _ASYNC_GENERATOR):
+            raise TypeError(
+                f"{function.__qualname__} is a generator function; decorate what makes each item"
+            )
+        self.function = function
+        self.framework = framework
+        self.detach = detach
+        scope = getattr(function, "__qualname__", "").rpartition(".")[0]
+        self.scope = "" if scope.endswith("<locals>") else scope  # of a class, else nothing
+
+    def wrapper(self) -> Any:
+        from functools import wraps
+
+        function = self.function
+        if self.flags & _COROUTINE:
+
+            @wraps(function)
+            async def accepting_async(*args: Any, **kwargs: Any) -> Any:
+                call = _Call(self, args, kwargs)
+                return call.given_back(await function(*call.args, **call.kwargs))
+
+            return accepting_async
+
+        @wraps(function)
+        def accepting(*args: Any, **kwargs: Any) -> Any:
+            call = _Call(self, args, kwargs)
+            return call.given_back(function(*call.args, **call.kwargs))
+
+        return accepting
+
+    def is_self(self, x: object) -> bool:
+        """Tell whether the first argument is the object that a method belongs to."""
+        if not self.scope:
+            return False
+        module = self.function.__module__
+        classes = (*type(x).__mro__, *(x.__mro__ if isinstance(x, type) else ()))
+        return any((c.__module__, c.__qualname__) == (module, self.scope) for c in classes)
+
+
+class _Call:
+    """One call: its arguments for the function, and the way back."""
+
+    def __init__(self, accepting: _Accepting, args: tuple[Any, ...], kwargs: Any) -> None:
+        own = args[:1] if args and accepting.is_self(args[0]) else ()
+        rest = (list(args[len(own) :]), kwargs)
+        leaves = _tensors(rest)
+        self.kind: str | None = None
+        self.detach = accepting.detach
+        if not leaves:
+            self.args, self.kwargs = args, kwargs
+            return
+        first = leaves[0]
+        target = frameworks.target_of(accepting.framework)
+        if not isinstance(first, target.types):
+            kind = frameworks.kind_of(type(first))
+            self.kind = kind if kind in frameworks.TARGETS else "candle"
+        elif all(isinstance(x, target.types) for x in leaves):
+            self.args, self.kwargs = args, kwargs
+            return
+        self.device = _device_of(first)
+        follow = target.devices and self.device.type not in ("cpu", "cuda_host")
+        device = self.device if follow else None
+        self.moves = target.devices  # else all that the function makes is on the host
+        # Tensors of the function's own framework keep their gradients.
+        own_gradients = any(frameworks.detacher(cls) for cls in target.types)
+        detach = accepting.detach and not own_gradients
+        conversion = Conversion(target, device=device, detach=detach)
+        given = conversion.run(rest)
+        # The function's tensors by their ids; they live at least as long as this.
+        done = conversion.done
+        self.originals = {id(done[id(x)]): x for x in leaves if id(x) in done}
+        self.kept = done
+        self.args, self.kwargs = (*own, *given[0]), given[1]
+
+    def given_back(self, result: Any) -> Any:
+        if self.kind is None:
+            return result
+        target = frameworks.target_of(self.kind)
+        device = self.device if target.devices and self.moves else None
+        conversion = Conversion(target, device=device, detach=self.detach, done=self.originals)
+        return conversion.run(result)
+
+
+def _tensors(tree: object) -> list[Any]:
+    """Give the tensors in a tree, in their order."""
+    tensors: list[Any] = []
+
+    def gather(x: object) -> object:
+        tensors.append(x)
+        return x
+
+    Walk(lambda cls: gather if is_tensor_type(cls) else None)(tree)
+    return tensors
+
+
+def _device_of(x: Any) -> Device:
+    try:
+        return as_device(x.device)
+    except (AttributeError, TypeError, ValueError):  # jax's may be a sharding
+        pass
+    try:
+        return as_device(tuple(x.__dlpack_device__()))
+    except (AttributeError, TypeError, ValueError, BufferError):
+        return _core.asarray(x).device

@@ -1,0 +1,65 @@
+"""What a framework's file answers when its tensors are wanted: how it is given a Tensor."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Literal
+
+    from .._native._core import Demand, Tensor
+
+__all__ = ["Target"]
+
+
+class Target:
+    """How a framework is given tensors.
+
+    Attributes
+    ----------
+    name : str
+        The framework's.
+    types : tuple of type
+        Its own tensors, which need not be given to it.
+    give : callable
+        ``give(tensor, copy)``: the framework's tensor over the same memory, or of a copy; `copy`
+        as everywhere. CopyError where that is forbidden and needed.
+    share : callable
+        ``share(tensor)``: the same as ``give(tensor, False)``, but never on anybody's word: what
+        `give` would copy under ``copy=None`` is a CopyError.
+    natively : str, optional
+        The name by which the native core's sharer does the same as `share`.
+    demand : Demand, optional
+        What it takes; None: everything.
+    views : bool
+        Whether it can have several tensors over one block of memory, at any offset and stride.
+    devices : bool
+        Whether it has memory on other devices than the host.
+    tell : callable, optional
+        Tells that read-only memory was copied.
+    """
+
+    __slots__ = ("demand", "devices", "give", "name", "natively", "share", "tell", "types", "views")
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        types: tuple[type, ...],
+        give: Callable[[Tensor, bool | None], Any],
+        share: Callable[[Tensor], Any],
+        demand: Demand | None = None,
+        views: bool = True,
+        devices: bool = True,
+        natively: Literal["numpy", "torch"] | None = None,
+        tell: Callable[[], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.types = types
+        self.give = give
+        self.share = share
+        self.natively = natively
+        self.demand = demand
+        self.views = views
+        self.devices = devices
+        self.tell = tell

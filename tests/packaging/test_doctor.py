@@ -1,0 +1,127 @@
+"""`python -m candle`, and what it says of packages of the same name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import candle
+from candle import doctor, frameworks, neighbours
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PACKAGE = Path(candle.__file__).parent
+OUTCOMES = {"shared", "copied", "refused"}
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return doctor.examine()
+
+
+def test_frameworks(report: dict[str, Any]) -> None:
+    assert report["frameworks"].keys() == set(frameworks.known())
+    assert report["frameworks"]["numpy"]["version"] == pytest.importorskip("numpy").__version__
+
+
+def test_pairs_are_what_happens(report: dict[str, Any]) -> None:
+    pairs = {(pair["from"], pair["to"]): pair for pair in report["pairs"]}
+    usable = [name for name, entry in report["frameworks"].items() if "version" in entry]
+    targets = [name for name in usable if name in frameworks.TARGETS]
+    assert {to for _, to in pairs} == set(targets)
+    assert {pair["outcome"] for pair in report["pairs"]} <= OUTCOMES
+    assert pairs["numpy", "candle"]["outcome"] == pairs["candle", "numpy"]["outcome"] == "shared"
+    for (kind, _), pair in pairs.items():
+        assert bool(pair["why"]) == (pair["outcome"] != "shared"), kind
+        assert bool(pair["bytes"]) == (pair["outcome"] == "copied"), kind
+    if "torch" in usable:
+        assert pairs["numpy", "torch"]["outcome"] == "shared"
+        assert pairs["numpy, read-only", "torch"]["why"].startswith("read_only")
+        assert pairs["numpy, reversed", "torch"]["why"].startswith("negative_stride")
+        assert "detach" in pairs["torch, requires grad", "numpy"]["why"]
+
+
+def test_hazards(report: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    told = " ".join(report["hazards"]["torch"])
+    assert "could not be tried" not in told
+    if torch.__version__.startswith("2.13."):
+        for words in ("SIGABRT", "READ_ONLY", "negative bit"):
+            assert words in told
+
+
+def test_machine(report: dict[str, Any]) -> None:
+    assert report["machine"]["simd"] in ("avx2", "baseline")
+    assert report["cuda"].startswith(("no driver", "a driver", "driver for CUDA"))
+    assert report["candle"]["folder"] == str(PACKAGE)
+    json.dumps(report)
+
+
+def test_prints(report: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    doctor._print(report)
+    text = capsys.readouterr().out
+    for words in ("frameworks\n", "pairs, tried just now\n", "hazards\n", "name clashes\n"):
+        assert words in text
+
+
+def test_route(capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor.main(["--route", "numpy", "candle"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == ["shared"] * 3
+    assert doctor.main(["--route", "candle", "numpy", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {"from": "candle", "to": "numpy", "outcome": "shared", "why": "", "bytes": 0}
+    ]
+    with pytest.raises(SystemExit) as caught:
+        doctor.main(["--route", "pandas", "numpy"])
+    assert caught.value.code == 2
+    assert "'pandas' is none of" in capsys.readouterr().err
+
+
+def test_as_a_module(run_child: Callable[..., Any]) -> None:
+    said = run_child("-m", "candle", "--route", "numpy", "candle", "--json").check()
+    assert {pair["outcome"] for pair in json.loads(said)} == {"shared"}
+
+
+def test_framework_that_fails_to_import(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cupy.py").write_text("raise OSError('no libcudart')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    assert doctor._look_for("cupy") == {"error": "OSError: no libcudart"}
+
+
+# Packages of the same name.
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [(n, m) for n, marks in neighbours._MARKS.items() for m in marks]
+)
+def test_files_of_others(tmp_path: Path, name: str, mark: str) -> None:
+    (tmp_path / mark).touch()
+    assert neighbours.clashes(str(tmp_path)) == [name]
+    with pytest.warns(RuntimeWarning, match=f"files of {name}.*pip uninstall {name} candle-dlpack"):
+        neighbours.warn(str(tmp_path))
+
+
+def test_none_here() -> None:
+    assert neighbours.clashes(str(PACKAGE)) == []
+    assert neighbours.clashes("/nowhere/at/all") == []
+
+
+def test_import_warns(tmp_path: Path, run_child: Callable[..., Any]) -> None:
+    folder = tmp_path / "candle"
+    shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("*.cpp", "*.h", "__pycache__"))
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import candle; print(candle.__file__)"
+    )
+    assert run_child("-c", code).check().strip() == str(folder / "__init__.py")
+    (folder / "candle.abi3.so").touch()
+    child = run_child("-c", code)
+    assert child.returncode == 0
+    assert "RuntimeWarning: files of candle-nn" in child.stderr
+    assert "pip uninstall candle-nn candle-dlpack" in child.stderr

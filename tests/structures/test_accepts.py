@@ -1,0 +1,237 @@
+"""`accepts`: who is given what, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import candle
+from candle.testing import Producer, shares_memory
+
+
+@candle.accepts("numpy")
+def doubled(x: Any, scale: float = 2.0, *, out: Any = None) -> Any:
+    """Double it."""
+    assert isinstance(x, np.ndarray)
+    return np.multiply(x, scale, out=out)
+
+
+def kinds() -> dict[str, Any]:
+    made: dict[str, Any] = {"numpy": np.arange(3.0), "candle": candle.arange(3.0)}
+    for name in ("torch", "jax", "tvm_ffi"):
+        try:
+            module = __import__(name)
+        except ImportError:
+            continue
+        x = np.arange(3, dtype=np.float32)
+        made[name] = {
+            "torch": lambda module=module, x=x: module.from_numpy(x),
+            "jax": lambda module=module, x=x: module.numpy.asarray(x),
+            "tvm_ffi": lambda module=module, x=x: module.from_dlpack(x),
+        }[name]()
+    return made
+
+
+@pytest.mark.parametrize("name", kinds())
+def test_caller_gets_its_own_kind(name: str) -> None:
+    x = kinds()[name]
+    result = doubled(x)
+    assert type(result) is type(x)
+    assert candle.asarray(result).tolist() == [0, 2, 4]
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+@pytest.mark.parametrize("name", kinds())
+def test_written_for_torch(name: str) -> None:
+    torch = pytest.importorskip("torch")
+
+    @candle.accepts(torch)
+    def softmax(x: Any) -> Any:
+        assert type(x) is torch.Tensor
+        return {"p": torch.softmax(x, 0), "shape": tuple(x.shape), "rest": [x.sum()]}
+
+    x = kinds()[name]
+    result = softmax(x)
+    assert type(result["p"]) is type(result["rest"][0]) is type(x)
+    assert result["shape"] == (3,)
+    assert candle.asarray(result["rest"][0]).item() == 3
+
+
+def test_own_kind_is_passed_as_it_is() -> None:
+    torch = pytest.importorskip("torch")
+
+    @candle.accepts("torch")
+    def same(x: Any, y: Any) -> Any:
+        return x * 2, y
+
+    x = torch.ones(2, requires_grad=True)
+    y = np.ones(2)
+    result, other = same(x, y)
+    assert result.requires_grad
+    assert isinstance(other, torch.Tensor)  # all follow the first
+    assert shares_memory(other, y)
+
+
+def test_first_tensor_is_followed_wherever_it_is() -> None:
+    x, y = candle.arange(3), np.arange(3)
+    take = candle.accepts("numpy")(lambda *args, **kwargs: np.ones(1))
+    assert isinstance(take(1, "a", [None, {"x": x}], y), candle.Tensor)
+    assert isinstance(take(1, y=y, x=x), np.ndarray)
+    assert isinstance(take(1, x=x, y=y), candle.Tensor)
+    assert isinstance(take(1), np.ndarray)
+
+
+def test_what_is_handed_back_is_the_callers_object() -> None:
+    take = candle.accepts("numpy")(lambda x: {"same": x, "view": x[1:], "none": None})
+    x = candle.arange(3)
+    result = take(x)
+    assert result["same"] is x
+    assert shares_memory(result["view"], x)
+    out = candle.zeros(3, dtype="float64")
+    assert doubled(candle.arange(3.0, dtype="float64"), out=out) is out
+    assert out.tolist() == [0, 2, 4]
+
+
+def test_writes_are_seen() -> None:
+    @candle.accepts("numpy")
+    def clear(x: Any) -> None:
+        x[:] = 0
+
+    x = candle.arange(3)
+    assert clear(x) is None
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_unknown_kinds_get_candle() -> None:
+    assert isinstance(doubled(Producer(shape=(3,))), candle.Tensor)
+
+
+def test_gradients_are_refused_or_detached() -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(BufferError, match="detach=True"):
+        doubled(x)
+    detaching = candle.accepts("numpy", detach=True)(lambda x: x + 1)
+    assert detaching(x).tolist() == [2, 2]
+    torch_detaching = candle.accepts("torch", detach=True)(lambda x, y: y * 1)
+    assert torch_detaching(np.ones(2), x).tolist() == [1, 1]
+    kept = candle.accepts("torch", detach=True)(lambda x, y: x * 1)
+    assert kept(x, np.ones(2)).requires_grad
+
+
+@dataclass
+class Model:
+    weight: Any
+
+    @candle.accepts("numpy")
+    def method(self, x: Any) -> Any:
+        assert isinstance(self.weight, candle.Tensor)  # the object is not looked into
+        assert isinstance(x, np.ndarray)
+        return x + 1
+
+    @classmethod
+    @candle.accepts("numpy")
+    def of_class(cls, x: Any) -> Any:
+        assert cls is Model
+        return x + 1
+
+    @candle.accepts("numpy")
+    @classmethod
+    def of_class_outside(cls, x: Any) -> Any:
+        assert cls is Model
+        return x + 1
+
+    @staticmethod
+    @candle.accepts("numpy")
+    def static(x: Any) -> Any:
+        return x + 1
+
+    @candle.accepts("numpy")
+    @staticmethod
+    def static_outside(x: Any) -> Any:
+        return x + 1
+
+
+class Special(Model):
+    pass
+
+
+@pytest.mark.parametrize(
+    "name", ["method", "of_class", "of_class_outside", "static", "static_outside"]
+)
+@pytest.mark.parametrize("cls", [Model, Special])
+def test_methods(name: str, cls: type[Model]) -> None:
+    if name.startswith("of_class") and cls is Special:
+        pytest.skip("they assert that the class is Model")
+    model = cls(candle.ones(2))
+    result = getattr(model, name)(candle.zeros(2))
+    assert isinstance(result, candle.Tensor)
+    assert result.tolist() == [1, 1]
+    again = Model.__dict__[name]
+    assert isinstance(again, staticmethod | classmethod) or name == "method"
+    assert Model.method(model, candle.zeros(2)).tolist() == [1, 1]
+
+
+def test_async() -> None:
+    @candle.accepts("numpy")
+    async def later(x: Any) -> Any:
+        await asyncio.sleep(0)
+        return x * 2
+
+    assert inspect.iscoroutinefunction(later)
+    result = asyncio.run(later(candle.arange(3)))
+    assert isinstance(result, candle.Tensor)
+    assert result.tolist() == [0, 2, 4]
+
+
+def test_signature_name_and_hints_stay() -> None:
+    assert doubled.__name__ == "doubled"
+    assert doubled.__doc__ == "Double it."
+    assert str(inspect.signature(doubled)).startswith("(x: 'Any', scale: 'float' = 2.0, *, out")
+    assert typing.get_type_hints(doubled)["scale"] is float
+    assert doubled.__wrapped__.__code__.co_name == "doubled"  # type: ignore[attr-defined]
+
+
+def test_what_cannot_be_decorated() -> None:
+    def items(x: Any) -> Any:
+        yield x
+
+    with pytest.raises(TypeError, match="generator function"):
+        candle.accepts("numpy")(items)
+    with pytest.raises(TypeError, match="decorates functions, not int"):
+        candle.accepts("numpy")(3)  # type: ignore[type-var]
+    with pytest.raises(ValueError, match="none of the frameworks"):
+        candle.accepts("pandas")(len)([candle.zeros(2)])
+
+
+def test_exceptions_pass() -> None:
+    @candle.accepts("numpy")
+    def fails(x: Any) -> Any:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        fails(candle.zeros(2))
+
+
+def test_threads() -> None:
+    wrong = []
+
+    def run(n: int) -> None:
+        for _ in range(200):
+            result = doubled(candle.ones(n))
+            if not isinstance(result, candle.Tensor) or result.shape != (n,):
+                wrong.append(n)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

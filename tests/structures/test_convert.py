@@ -1,0 +1,447 @@
+"""`convert`: values, memory, identity, and what is copied how often."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import candle
+from candle.ledger import listening
+from candle.testing import Producer, shares_memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MODULE = sys.modules["candle.convert"]
+
+
+def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def copies_of(do: Callable[[], Any]) -> tuple[Any, list[candle.Plan]]:
+    copies: list[candle.Plan] = []
+    with listening(copies.append):
+        return do(), copies
+
+
+# Sharing.
+
+
+def test_mixed_frameworks_to_each() -> None:
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    aligned = candle.zeros((4, 4)).numpy()
+    tree = {
+        "torch": torch.arange(3),
+        "numpy": aligned,
+        "jax": jax.numpy.ones(2),
+        "candle": candle.arange(5, dtype="int32"),
+        "struct": Producer(shape=(2, 3)),
+        "none": None,
+    }
+    for to, kind in (
+        ("numpy", np.ndarray),
+        ("candle", candle.Tensor),
+        (np, np.ndarray),
+    ):
+        new, copies = copies_of(lambda to=to: candle.convert(tree, to))
+        assert copies == []
+        assert all(isinstance(new[name], kind) for name in tree if name != "none")
+        assert new["none"] is None
+        assert new["torch"].tolist() == [0, 1, 2]
+        for name in ("torch", "numpy", "jax", "candle"):
+            assert shares_memory(new[name], tree[name])
+    given = candle.convert({**tree, "torch": tree["torch"].int()}, jax.numpy)
+    assert all(isinstance(given[name], jax.Array) for name in tree if name != "none")
+    assert given["struct"].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_to_torch_and_tvm_ffi() -> None:
+    torch = pytest.importorskip("torch")
+    tvm_ffi = pytest.importorskip("tvm_ffi")
+    array = np.arange(6.0).reshape(2, 3)
+    for to, kind in ((torch, torch.Tensor), ("tvm-ffi", tvm_ffi.Tensor)):
+        new = candle.convert([array, array.T], to)
+        assert all(isinstance(x, kind) for x in new)
+        assert all(shares_memory(x, array) for x in new)
+
+
+def test_one_tensor() -> None:
+    array = np.arange(3)
+    assert shares_memory(candle.convert(array, "candle"), array)
+
+
+def test_what_is_there_already_stays() -> None:
+    array = np.ma.masked_array([1, 2], [True, False])
+    tree = {"a": [array, np.array(["text"]), np.float32(1)]}
+    assert candle.convert(tree, "numpy") is tree
+    t = candle.zeros(2)
+    assert candle.convert(t, candle) is t
+    torch = pytest.importorskip("torch")
+    parameter = torch.nn.Parameter(torch.ones(2))
+    assert candle.convert([parameter], "torch")[0] is parameter
+
+
+def test_numbers_stay() -> None:
+    tree = [1, 2.0, True, "a", b"bytes", bytearray(2), np.float32(3), np.bool_(True), {1}, range(2)]
+    assert candle.convert(tree, "candle") is tree
+
+
+def test_same_object_same_result() -> None:
+    array = np.zeros(2)
+    new = candle.convert([array, {"again": array}], "candle")
+    assert new[0] is new[1]["again"]
+
+
+def test_state_dict_keeps_its_metadata() -> None:
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    state = model.state_dict()
+    new = candle.convert(state, "numpy")
+    assert type(new) is OrderedDict
+    assert new._metadata == state._metadata
+    assert list(new) == list(state)
+    assert all(shares_memory(new[name], state[name]) for name in state)
+    back = candle.convert(new, "torch")
+    assert model.load_state_dict(back) is not None
+    assert back["0.weight"].data_ptr() == model[0].weight.data_ptr()
+
+
+# Gradients.
+
+
+def test_requires_grad_is_refused_and_detach_named() -> None:
+    torch = pytest.importorskip("torch")
+    tree = {"layers": [{"w": torch.ones(2, requires_grad=True)}]}
+    for copy in (None, False, True):
+        with pytest.raises(BufferError, match=r"requires grad.*detach=True") as caught:
+            candle.convert(tree, "numpy", copy=copy)
+        assert caught.value.__notes__ == ["this tensor is at tree['layers'][0]['w']"]
+
+
+@pytest.mark.parametrize("to", ["numpy", "candle", "torch"])
+@pytest.mark.parametrize("copy", [None, False, True])
+@pytest.mark.parametrize("make", ["leaf", "parameter", "result", "subclass", "conj"])
+def test_detach(to: str, copy: bool | None, make: str) -> None:
+    torch = pytest.importorskip("torch")
+    x = torch.ones(2, 3, requires_grad=True)
+    if make == "parameter":
+        x = torch.nn.Parameter(torch.ones(2, 3))
+    elif make == "result":
+        x = x * 1
+    elif make == "subclass":
+        x = torch.ones(2, 3).as_subclass(type("Mine", (torch.Tensor,), {})).requires_grad_()
+    elif make == "conj":
+        x = torch.ones(2, 3, dtype=torch.complex64, requires_grad=True).conj()
+        if copy is False and to != "torch":
+            with pytest.raises(candle.CopyError):
+                candle.convert([x], to, copy=copy, detach=True)
+            return
+    new = candle.convert([x], to, copy=copy, detach=True)[0]
+    if to == "torch":
+        assert not new.requires_grad
+    assert np.asarray(new.resolve_conj() if to == "torch" else new).tolist() == [[1] * 3] * 2
+    if make != "conj":
+        assert shares_memory(new, x.detach()) == (not copy)
+
+
+def test_detached_result_lets_its_graph_go() -> None:
+    torch = pytest.importorskip("torch")
+    gone = []
+
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(context: Any, grad: Any) -> Any:
+            return grad
+
+    import weakref
+
+    x = torch.ones(2, requires_grad=True)
+    y = Doubled.apply(x)
+    weakref.finalize(y.grad_fn, gone.append, True)
+    new = candle.convert(y, "numpy", detach=True)
+    del y
+    assert gone
+    assert new.tolist() == [2, 2]
+
+
+def test_parameter_may_be_reseated() -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(64, 64)
+    expected = layer.weight.detach().clone().numpy()
+    new = candle.convert(dict(layer.named_parameters()), "numpy", detach=True)
+    layer.half()
+    torch.zeros(64, 64).fill_(7)
+    assert np.array_equal(new["weight"], expected)
+
+
+# Copies.
+
+
+def test_copy_true_copies_everything() -> None:
+    array = np.arange(3)
+    t = candle.zeros(2)
+    new = candle.convert([array, t, frozen(array)], "candle", copy=True)
+    assert not any(shares_memory(a, b) for a, b in zip(new, [array, t, array], strict=True))
+    assert not any(t.readonly for t in new)
+    assert new[0].tolist() == [0, 1, 2]
+
+
+def test_copy_false_names_the_place() -> None:
+    with pytest.raises(candle.CopyError, match="byte order") as caught:
+        candle.convert({"a": (1, np.zeros(2, ">f4"))}, "candle", copy=False)
+    assert caught.value.__notes__ == ["this tensor is at tree['a'][1]"]
+    with pytest.raises(candle.CopyError, match="float32"):
+        candle.convert([np.zeros(2)], "candle", copy=False, dtype="float32")
+    assert candle.convert([np.zeros(2)], "candle", copy=False, dtype="float64")[0].size == 2
+
+
+def test_refusal_names_the_place() -> None:
+    for copy in (None, True):
+        with pytest.raises(BufferError, match="Python objects") as caught:
+            candle.convert([np.zeros(2), [np.array([None])]], "candle", copy=copy)
+        assert caught.value.__notes__ == ["this tensor is at tree[1][0]"]
+    with pytest.raises(BufferError, match="Python objects") as caught:
+        candle.convert(np.array([None]), "candle")
+    assert not hasattr(caught.value, "__notes__")
+
+
+def alias_tree(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    return {
+        "whole": array,
+        "row": array[1],
+        "columns": array[:, 1:3],
+        "transposed": array.T,
+        "again": array.view(),
+        "bytes": array.reshape(-1)[4:].view(np.uint8),
+        "else": np.ones(3, array.dtype),
+    }
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+@pytest.mark.parametrize("to", ["numpy", "candle", "torch"])
+@pytest.mark.parametrize("why", ["copy", "dtype", "frozen", "dtypes"])
+def test_aliases_stay_aliases(to: str, why: str) -> None:
+    if to == "torch":
+        pytest.importorskip("torch")
+    array = np.arange(20, dtype=np.float32).reshape(4, 5)
+    tree = alias_tree(array)
+    arguments: dict[str, Any] = {"copy": {"copy": True}}.get(why, {})
+    if why == "dtype":
+        arguments = {"dtype": "float64"}
+        del tree["bytes"]
+    elif why == "dtypes":
+        arguments = {"dtype": {"float32": "float16", "int8": "int16"}}
+        del tree["bytes"]
+    elif why == "frozen":
+        if to != "torch":
+            pytest.skip("it takes read-only memory")
+        tree["row"] = frozen(tree["row"])
+    new, copies = copies_of(lambda: candle.convert(tree, to, **arguments))
+    # The array, and what is apart from it. A plan's bytes are those that are read.
+    assert sorted(plan.nbytes for plan in copies) == (
+        [80]
+        if why == "frozen"
+        else sorted([n * {"dtype": 8, "dtypes": 2}.get(why, 4) for n in (20, 3)])
+    )
+    assert not shares_memory(new["whole"], array)
+    for name, x in tree.items():
+        assert np.array_equal(np.asarray(new[name]), x), name
+    new["whole"][1, 2] = 99
+    assert new["row"][2] == new["columns"][1, 1] == new["transposed"][2, 1] == 99
+    assert new["again"][1, 2] == 99
+    if "bytes" in new:
+        assert bytes(np.asarray(new["bytes"])[12:16]) == np.float32(99).tobytes()
+    assert new["else"].tolist() == [1, 1, 1]
+    assert array[1, 2] == 7
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_reason_of_a_copy_by_block() -> None:
+    pytest.importorskip("torch")
+    array = frozen(np.arange(20.0))
+    _, copies = copies_of(lambda: candle.convert([array, array[3:]], "torch", copy=None))
+    assert [(plan.nbytes, plan.reasons[0].code) for plan in copies] == [(160, "read_only")]
+
+
+def test_views_with_no_whole_are_copied_once() -> None:
+    array = np.arange(40.0).reshape(4, 10)
+    tree = [array[:, 2:6], array[:, 4:8]]
+    new, copies = copies_of(lambda: candle.convert(tree, "numpy", copy=True))
+    assert [plan.nbytes for plan in copies] == [8 * 36]
+    assert all(np.array_equal(a, b) for a, b in zip(new, tree, strict=True))
+    new[0][1, 2] = -1
+    assert new[1][1, 0] == -1
+
+
+def test_reversed_view_is_kept_where_there_are_such() -> None:
+    array = np.arange(6)
+    new = candle.convert([array, array[::-1], array[::-2]], "numpy", copy=True)
+    assert [x.tolist() for x in new] == [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [5, 3, 1]]
+    new[0][5] = 50
+    assert new[1][0] == new[2][0] == 50
+
+
+def test_reversed_view_for_torch_is_copied_alone() -> None:
+    pytest.importorskip("torch")
+    array = np.arange(6)
+    new, copies = copies_of(lambda: candle.convert([array, array[::-1]], "torch"))
+    assert shares_memory(new[0], array)
+    assert new[1].tolist() == [5, 4, 3, 2, 1, 0]
+    assert [plan.reasons[0].code for plan in copies] == ["negative_stride"]
+    new = candle.convert([array, array[::-1], array[1:]], "torch", copy=True)
+    assert new[1].tolist() == [5, 4, 3, 2, 1, 0]
+    assert shares_memory(new[0], new[2])
+
+
+def test_jax_gets_equal_views_as_one_array() -> None:
+    pytest.importorskip("jax")
+    array = np.arange(8, dtype=np.float32)[1:]
+    new, copies = copies_of(lambda: candle.convert([array, array.view(), array[2:]], "jax"))
+    assert new[0] is new[1]
+    assert new[2].tolist() == [3, 4, 5, 6, 7]
+    assert len(copies) == 2
+
+
+def test_swapped_and_conjugate_are_copied() -> None:
+    torch = pytest.importorskip("torch")
+    tree = [np.arange(3, dtype=">i4"), torch.tensor([1 + 2j]).conj(), np.arange(3)]
+    new, copies = copies_of(lambda: candle.convert(tree, "candle"))
+    assert [t.tolist() for t in new] == [[0, 1, 2], [1 - 2j], [0, 1, 2]]
+    assert shares_memory(new[2], tree[2])
+    assert {plan.reasons[0].code for plan in copies} == {"byte_order", "conj_bit"}
+
+
+def test_empty_and_scalar_tensors() -> None:
+    tree = [np.zeros((0, 3)), np.array(5), np.zeros((2, 0))]
+    new = candle.convert(tree, "candle", copy=True)
+    assert [t.shape for t in new] == [(0, 3), (), (2, 0)]
+    assert new[1].item() == 5
+
+
+def test_small_elements() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    bfloat = np.ones(4, ml_dtypes.bfloat16)
+    int4 = np.ones(4, ml_dtypes.int4)
+    new = candle.convert([bfloat, bfloat[1:], int4, int4[1:]], "candle", copy=True)
+    assert [t.tolist() for t in new] == [[1] * 4, [1] * 3] * 2
+    new[0][1] = 3
+    assert new[1][0].item() == 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", {"float32": "float16"}])
+def test_dtype(dtype: Any) -> None:
+    tree = {"x": np.ones(2, np.float32), "i": np.ones(2, np.int64), "h": np.ones(2, np.float16)}
+    new = candle.convert(tree, "numpy", dtype=dtype)
+    assert new["x"].dtype == np.float16
+    assert new["h"] is tree["h"]
+    assert new["i"].dtype == (np.float16 if dtype == "float16" else np.int64)
+    assert (new["i"] is tree["i"]) == (dtype != "float16")
+
+
+def test_device() -> None:
+    array = np.ones(2)
+    assert shares_memory(candle.convert([array], "candle", device="cpu")[0], array)
+    with pytest.raises(ValueError, match="numpy has no memory on cuda:0"):
+        candle.convert([array], "numpy", device="cuda")
+
+
+def test_unknown_framework() -> None:
+    with pytest.raises(ValueError, match="none of the frameworks torch, numpy"):
+        candle.convert([], "pandas")
+    with pytest.raises(TypeError, match="named by a str or its module"):
+        candle.convert([], 3)
+
+
+def test_read_only_for_torch_is_told_once() -> None:
+    torch = pytest.importorskip("torch")
+    array = np.arange(3)
+    new = candle.convert([frozen(array)], torch, copy=False)
+    assert shares_memory(new[0], array)
+    new = candle.convert([frozen(array)], torch, copy=True)
+    assert not shares_memory(new[0], array)
+
+
+def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+
+    class Bar:
+        def __init__(self, total: int, **how: Any) -> None:
+            told.append(total)
+
+        def update(self, size: int) -> None:
+            told.append(size)
+
+        def close(self) -> None:
+            told.append(-1)
+
+    fake = ModuleType("tqdm.auto")
+    fake.tqdm = Bar  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tqdm", ModuleType("tqdm"))
+    monkeypatch.setitem(sys.modules, "tqdm.auto", fake)
+    tree = [np.zeros(4), np.zeros(2), np.zeros(3)[::-1]]
+    candle.convert(tree, "candle", copy=True)
+    assert told == []
+    monkeypatch.setattr(MODULE, "PROGRESS_BYTES", 70)
+    candle.convert(tree, "candle", copy=True)
+    assert told[0] == 72
+    assert sorted(told[1:-1]) == [16, 24, 32]
+    assert told[-1] == -1
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    assert len(candle.convert(tree, "candle", copy=True)) == 3
+
+
+def test_mapping_that_makes_its_members_anew() -> None:
+    from collections.abc import Iterator, Mapping
+
+    class Fresh(Mapping):  # type: ignore[type-arg]
+        def __init__(self, members: dict[str, Any] | None = None) -> None:
+            self.members = members
+
+        def __len__(self) -> int:
+            return 20
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(20))
+
+        def __getitem__(self, key: int) -> Any:
+            return np.full(3, key) if self.members is None else self.members[key]
+
+    for arguments in ({}, {"copy": True}, {"dtype": "float32"}):
+        new = candle.convert(Fresh(), "candle", **arguments)
+        assert [new[i].tolist() for i in range(20)] == [[i] * 3 for i in range(20)]
+
+
+def test_threads() -> None:
+    array = np.arange(1000.0)
+    tree = {f"k{i}": array[i:] for i in range(50)}
+    wrong: list[object] = []
+
+    def run() -> None:
+        for _ in range(20):
+            new = candle.convert(tree, "candle")
+            block = candle.convert(tree, "numpy", copy=True)
+            block["k0"][:] = 0
+            if new["k7"][0].item() != 7 or block["k49"].any():
+                wrong.append(new)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert array[999] == 999

@@ -1,0 +1,174 @@
+"""`candle.testing.check` finds each breach that is made for it, and none in candle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+import candle
+from candle.testing import CLAUSES, Producer, check
+from candle.testing.capsules import managed
+from candle.testing.producers import SameCapsule
+from candle.testing.trial import trial
+
+
+def broken(obj: Any, *, trials: bool = False) -> set[str]:
+    return {finding.clause for finding in check(obj, trials=trials).broken}
+
+
+OWN = {"copy=True", "dl_device"}  # a Producer makes no copies, and has no other device
+
+
+def test_what_a_producer_does() -> None:
+    assert broken(Producer(shape=(2, 3))) == OWN
+    # It keeps its structs, to count deletions that come late or twice.
+    assert broken(Producer(shape=(2, 3)), trials=True) == {*OWN, "unconsumed", "keeps alive"}
+
+
+def test_untried() -> None:
+    untried = {f.clause for f in check(candle.zeros(2), trials=False).findings if f[1] == "untried"}
+    assert untried == {"unconsumed", "consumed", "keeps alive", "without the GIL"}
+
+
+class Misbehaved:
+    """A producer that does something to another's structs."""
+
+    def __init__(self, spoil: Any) -> None:
+        self.kept: list[Any] = []
+        self.t = candle.zeros(2)
+        self.spoil = spoil
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __dlpack__(self, **keywords: Any) -> object:
+        capsule = self.t.__dlpack__(**keywords)
+        self.spoil(self, managed(capsule))
+        return capsule
+
+
+def no_function(producer: Misbehaved, struct: Any) -> None:
+    struct.deleter = 16
+
+
+def kept(producer: Misbehaved, struct: Any) -> None:
+    producer.kept.append(bytearray(200))
+
+
+def test_what_only_a_trial_shows() -> None:
+    report = {f.clause: f.fact for f in check(Misbehaved(no_function)).broken}
+    assert report["unconsumed"] == report["without the GIL"] == "killed by SIGSEGV"
+    assert (
+        "bytes are left by each"
+        in {f.clause: f.fact for f in check(Misbehaved(kept)).broken}["keeps alive"]
+    )
+
+
+BREACHES: dict[str, tuple[str, dict[str, Any]]] = {
+    "no number": ("device", {"device_answer": (1, None)}),
+    "other device": ("same device", {"device_answer": (3, 0)}),
+    "device raises": ("device", {"device_answer": ValueError("no")}),
+    "no keywords": ("keywords", {"signature": "none"}),
+    "only stream": ("keywords", {"signature": "stream"}),
+    "no capsule": ("legacy", {"returns": "text"}),
+    "always versioned": ("legacy", {"mode": "versioned"}),
+    "always legacy": ("versioned", {"mode": "legacy"}),
+    "versioned to the old": ("older consumer", {"mode": "versioned"}),
+    "major 2": ("version", {"version": (2, 0)}),
+    "unknown flag": ("flags", {"flags": 1 << 40}),
+    "flagged as a copy": ("copy=False", {"flags": 2}),
+    "negative extent": ("shape", {"shape": (-2,)}),
+    "NULL strides": ("strides", {"strides": None}),
+    "NULL data": ("data", {"null_data": True}),
+    "misaligned": ("alignment", {"byte_offset": 2}),
+    "no such dtype": ("dtype", {"dtype": (2, 33)}),
+    "no lanes": ("dtype", {"dtype": (2, 32, 0)}),
+    "NULL deleter": ("deleter", {"null_deleter": True}),
+}
+
+
+@pytest.mark.parametrize("name", BREACHES)
+def test_breach(name: str) -> None:
+    clause, arguments = BREACHES[name]
+    assert clause in broken(Producer(**{"shape": (2, 3), **arguments}))
+    assert clause not in OWN
+
+
+@pytest.mark.parametrize(
+    ("arguments", "clause"),
+    [
+        ({"byte_offset": 4}, "byte_offset"),
+        ({"shape": (0, 3)}, "data"),
+    ],
+)
+def test_notes_are_no_breaches(arguments: dict[str, Any], clause: str) -> None:
+    report = check(Producer(**{"shape": (2, 3), **arguments}))
+    assert (clause, "note") in {finding[:2] for finding in report.findings}
+    assert clause not in {finding.clause for finding in report.broken}
+
+
+def test_null_strides_were_allowed_once() -> None:
+    assert "strides" not in broken(Producer(shape=(2,), strides=None, version=(1, 1)))
+
+
+def test_same_capsule_again() -> None:
+    assert "fresh" in broken(SameCapsule(Producer(shape=(2,))))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: candle.zeros((2, 3)),
+        lambda: candle.zeros((0, 3)),
+        lambda: candle.zeros(()),
+        lambda: candle.asarray(b"abc"),
+        lambda: candle.arange(6)[::-1],
+        lambda: candle.zeros(4, dtype="float4_e2m1fn"),
+    ],
+    ids=["plain", "empty", "no axes", "read-only", "reversed", "packed"],
+)
+def test_candle_breaks_nothing(make: Any) -> None:
+    report = check(make())
+    assert report, report
+    assert {finding.clause for finding in report.findings} == set(CLAUSES)
+
+
+def test_report_prints() -> None:
+    text = repr(check(candle.zeros(2)))
+    assert text.startswith("candle.Tensor: 0 clauses broken\nkept     device")
+
+
+def test_what_has_no_dlpack() -> None:
+    with pytest.raises(TypeError, match="list has no __dlpack__"):
+        check([1])
+
+
+def test_device_out_of_reach_is_refused() -> None:
+    t = candle.zeros(2)
+    for device in ((14, 99), (2, 0)):
+        for copy in (None, False):
+            with pytest.raises(BufferError):
+                t.__dlpack__(max_version=(1, 3), dl_device=device, copy=copy)
+
+
+def test_trial() -> None:
+    def crash() -> str:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        return ""
+
+    def sleep() -> str:
+        time.sleep(60)
+        return ""
+
+    def fail() -> str:
+        raise KeyError("a")
+
+    assert trial(lambda: "said") == "said"
+    assert trial(lambda: "") == ""
+    assert trial(crash) == "killed by SIGSEGV"
+    assert trial(sleep, 0.1) == "no answer in 0.1 s"
+    assert trial(fail) == "raised KeyError: 'a'"
