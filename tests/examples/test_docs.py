@@ -86,7 +86,9 @@ def speaking(protocol: str) -> object:
 class DeviceVector:
     """No elements: so that it needs no driver, nor anybody to copy them."""
 
-    __cuda_array_interface__ = {"shape": (0,), "typestr": "<f4", "data": (0, False), "version": 3}
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (0,), "typestr": "<f4", "data": (0, False), "version": 3}
 
 
 ROUTES: dict[str, tuple[str | None, Callable[[Any], Any]]] = {
