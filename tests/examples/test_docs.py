@@ -6,7 +6,7 @@ import re
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -86,12 +86,9 @@ def speaking(protocol: str) -> object:
 class DeviceVector:
     """No elements: so that it needs no driver, nor anybody to copy them."""
 
-    __cuda_array_interface__: ClassVar = {
-        "shape": (0,),
-        "typestr": "<f4",
-        "data": (0, False),
-        "version": 3,
-    }
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {"shape": (0,), "typestr": "<f4", "data": (0, False), "version": 3}
 
 
 ROUTES: dict[str, tuple[str | None, Callable[[Any], Any]]] = {

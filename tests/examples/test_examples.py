@@ -69,3 +69,31 @@ def test_exchange_notices_a_copy(in_child: Callable[..., Child]) -> None:
     child = in_child(code, str(EXAMPLES / "exchange.py"), *OPTIONAL)
     assert child.returncode == 1
     assert "numpy -> candle: copied: requested" in child.stderr
+
+
+@pytest.mark.parametrize(
+    "hidden", HIDDEN, ids=lambda names: "without " + (" ".join(names) or "none")
+)
+def test_gpu_pipeline_on_the_cpu(in_child: Callable[..., Child], hidden: tuple[str, ...]) -> None:
+    """It says that it has no GPU, and why, and goes the same way there."""
+    gone = ("cupy", *hidden)
+    output = in_child(WITHOUT, str(EXAMPLES / "gpu_pipeline.py"), *gone).check()
+    torch, jax = (name not in hidden and find_spec(name) is not None for name in OPTIONAL)
+    first, *hops, total = output.splitlines()
+    lack = "cupy" if torch else "torch"
+    assert first == f"no GPU pipeline: {lack} is not installed; on the CPU instead"
+    assert [hop.split("  ")[0].strip() for hop in hops] == [
+        "torch -> candle",
+        "candle -> cupy",
+        *["candle -> jax"] * jax,
+    ]
+    assert all(hop.endswith("  shared") for hop in hops)
+    assert total == "sum: 524288"
+
+
+def test_gpu_pipeline_notices_a_wrong_sum(in_child: Callable[..., Child]) -> None:
+    """Its exit status is no formality."""
+    code = "import candle\ncandle.ones = candle.zeros\n" + WITHOUT
+    child = in_child(code, str(EXAMPLES / "gpu_pipeline.py"), "cupy", *OPTIONAL)
+    assert child.returncode == 1
+    assert "the sum is 0, not 524288" in child.stderr

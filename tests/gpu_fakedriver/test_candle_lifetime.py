@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import re
 import sys
 import threading
 import types
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import isolation
@@ -414,3 +416,21 @@ def test_an_export_says_what_it_is(driver: Driver) -> None:
     assert (fields.flags, fields.device, fields.version) == (1, (2, 0), (1, 3))
     del t
     driver.free(address)
+
+
+def test_the_lines_of_the_page(cupy: Any, torch: Any, driver: Driver) -> None:
+    """docs/gpu.md: each of its consumers reads what was written last."""
+    page = Path(__file__).parents[2] / "docs" / "gpu.md"
+    [block] = re.findall(r"^```py\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    a, b, there = torch.cuda.Stream(), torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
+    x = torch.zeros(N, device="cuda")
+    names = {"torch": torch, "cupy": cupy, "candle": candle, "a": a, "b": b, "x": x}
+    first, second = block.split("\n\n")
+    with there:
+        for part, value in ((first, 1.0), (second, 2.0)):
+            exec(part, names)
+            assert driver.read(names["c"].data.ptr, there.ptr, N) == [value] * N
+            b.wait_stream(a)
+    names.clear()
+    driver.drain()
+    del x
