@@ -75,7 +75,10 @@ from .dtypes import (
     uint32,
     uint64,
 )
+from .explain import explain
 from .joining import cat, stack
+from .ledger import strict, trace
+from .memory import owner, shares_memory
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
 from .tensor import Tensor
@@ -102,6 +105,7 @@ __all__ = [
     "complex128",
     "empty",
     "empty_like",
+    "explain",
     "eye",
     "f8e4m3",
     "f16",
@@ -138,10 +142,14 @@ __all__ = [
     "meshgrid",
     "ones",
     "ones_like",
+    "owner",
     "rand",
     "randn",
+    "shares_memory",
     "stack",
+    "strict",
     "tensor",
+    "trace",
     "tril",
     "triu",
     "u8",

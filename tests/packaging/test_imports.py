@@ -23,7 +23,7 @@ LINES = (
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling"),
     ("tensor",),
-    ("explain", "convert", "io", "array_api"),
+    ("explain", "memory", "convert", "io", "array_api"),
     ("__init__",),
     ("testing", "__main__"),
 )

@@ -76,17 +76,19 @@ bool copy_into(Tensor* dst, Tensor* src) noexcept {
     refuse(move);
     return false;
   }
-  if (!record(move)) return false;
+  Recording recording(move);
+  if (!recording.allowed()) return false;
   if (!host_memory(source.device) || !host_memory(dst->device)) {
-    return static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
-        state.hooks.device_write, dst->object(), src->object(), nullptr)));
+    const Quiet steps;
+    return recording.done(static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
+        state.hooks.device_write, dst->object(), src->object(), nullptr))));
   }
   int64_t to_strides[max_ndim];
   bit_strides(source_of(dst), to_strides);
   for (int32_t i = 0; i < dst->ndim(); i++) from_strides[i] *= src->bits();
   const Side to{dst->data, dst->row().dlpack, false, dst->padded, to_strides};
   const Side from{src->data, src->row().dlpack, false, src->padded, from_strides};
-  return run_copy(to, from, dst->ndim(), dst->shape(), decision.nbytes);
+  return recording.done(run_copy(to, from, dst->ndim(), dst->shape(), decision.nbytes));
 }
 
 namespace {
@@ -151,8 +153,8 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
     PyErr_SetString(PyExc_BufferError, "candle.cuda is not loaded");
     return nullptr;
   }
-  DLDevice device = demand.somewhere ? demand.device : tensor->device;
-  if (demand.host_only && !demand.somewhere) device = {kDLCPU, 0};
+  const Quiet steps;
+  const DLDevice device = copied_to(source_of(tensor), demand);
   PyObject* dtype = demand.cast_to == unknown_dtype
                         ? Py_None
                         : PyTuple_GET_ITEM(state.hooks.dtypes, demand.cast_to);
@@ -167,23 +169,45 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
   return nullptr;
 }
 
+namespace {
+
+/// A tensor as what an export begins with.
+Source export_source(const Tensor* tensor, const Demand& demand) {
+  Source source = source_of(tensor);
+  source.route = demand.route;
+  return source;
+}
+
+}  // namespace
+
+PyObject* conform_dry(Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept {
+  const Source source = export_source(tensor, demand);
+  const Decision decision = decide(source, demand, mode);
+  Owner owner = share_of(tensor);
+  return owner ? stop_at({decision, source, demand, state.tensor_type}, std::move(owner), dry)
+               : nullptr;
+}
+
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
                   Decision* decision) noexcept {
-  const Source source = source_of(tensor);
-  if (mode != CopyMode::always && plainly_shares(source, demand)) {
+  const Source source = export_source(tensor, demand);
+  if (mode != CopyMode::always && plainly_shares(source, demand) && !watched()) {
     *decision = {};
     return Py_NewRef(tensor->object());
   }
   *decision = decide(source, demand, mode);
-  if (decision->action == Action::share) return Py_NewRef(tensor->object());
+  if (decision->action == Action::share && !watched()) return Py_NewRef(tensor->object());
   const Move move{*decision, source, demand, state.tensor_type};
   if (decision->action == Action::refuse) {
     refuse(move);
     return nullptr;
   }
-  if (!record(move)) return nullptr;
-  return moves_on_devices(source, demand) ? device_copy(tensor, demand)
-                                          : copy_of(state.tensor_type, source, demand);
+  Recording recording(move);
+  if (!recording.allowed()) return nullptr;
+  if (decision->action == Action::share) return recording.done(Py_NewRef(tensor->object()));
+  return recording.done(moves_on_devices(source, demand)
+                            ? device_copy(tensor, demand)
+                            : copy_of(state.tensor_type, source, demand));
 }
 
 }  // namespace candle

@@ -27,6 +27,7 @@ Tensor* expect_tensor(void* object) {
 constexpr Demand table_demand = [] {
   Demand demand;
   demand.consumer = "a consumer of DLPack";
+  demand.route = Route::exchange;
   demand.negative_strides = false;
   demand.host_only = false;
   return demand;
@@ -221,6 +222,7 @@ bool load(Door* door, const char* name) {
   // The Demand's words are those of its object, which is kept for good; the table is kept by its
   // type.
   door->demand = *takes;
+  door->demand.route = Route::exchange;
   door->on_read_only_copy = Py_NewRef(notice);
   Ref kept = Ref::borrow(demand);
   (void)kept.release();
@@ -232,11 +234,16 @@ bool load(Door* door, const char* name) {
 
 }  // namespace
 
+const Demand* demand_of_torch() noexcept {
+  Door& door = torch_door;
+  return door.table != nullptr || load(&door, "torch") ? &door.demand : nullptr;
+}
+
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   CopyMode mode = CopyMode::if_needed;
   if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
+  if (demand_of_torch() == nullptr) return nullptr;
   Door& door = torch_door;
-  if (door.table == nullptr && !load(&door, "torch")) return nullptr;
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Demand demand = door.demand;
   if (mode == CopyMode::never)

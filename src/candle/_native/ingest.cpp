@@ -91,7 +91,7 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
 
 PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
   const Request& request = ingest.request;
-  if (request.is_plain() && plainly_shares(source))
+  if (request.is_plain() && plainly_shares(source) && !watched())
     return share(ingest.type, source, std::move(owner));
   Demand demand = takes_everything;
   demand.cast_to = request.dtype;
@@ -99,8 +99,10 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
   demand.somewhere = request.somewhere;
   demand.device = request.device;
   const Decision decision = decide(source, demand, request.copy);
-  if (decision.action == Action::share) return share(ingest.type, source, std::move(owner));
-  // A listener runs Python, and the GIL is released in long copies: a producer may change its own
+  if (decision.action == Action::share && !watched() && request.dry == nullptr) {
+    return share(ingest.type, source, std::move(owner));
+  }
+  // A watcher runs Python, and the GIL is released in long copies: a producer may change its own
   // extents meanwhile.
   int64_t shape[max_ndim], strides[max_ndim];
   std::copy_n(source.shape, source.ndim, shape);
@@ -109,16 +111,22 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
   kept.shape = shape;
   kept.strides = strides;
   const Move move{decision, kept, demand, Py_TYPE(ingest.x)};
+  if (request.dry != nullptr) return stop_at(move, std::move(owner), request.dry);
   if (decision.action == Action::refuse) {
     refuse(move);
     return nullptr;
   }
-  if (!record(move)) return nullptr;
+  Recording recording(move);
+  if (!recording.allowed()) return nullptr;
+  if (decision.action == Action::share) {
+    return recording.done(share(ingest.type, kept, std::move(owner)));
+  }
   if (moves_on_devices(source, demand)) {
     const Ref shared = Ref::steal(share(state.tensor_type, source, std::move(owner)));
-    return shared ? device_copy(reinterpret_cast<Tensor*>(shared.get()), demand) : nullptr;
+    return shared ? recording.done(device_copy(reinterpret_cast<Tensor*>(shared.get()), demand))
+                  : nullptr;
   }
-  return copy_of(ingest.type, kept, demand);
+  return recording.done(copy_of(ingest.type, kept, demand));
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {

@@ -184,6 +184,10 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     source.read_only |= record->read_only;
     if (!ask_guards(*record, ingest.x, &source)) return nullptr;
   }
+  if (record == nullptr &&
+      ingest.request.dry != nullptr) {  // whose capsule it is may go on using it
+    return finish(ingest, source, Owner::object(Ref::borrow(capsule)));
+  }
   Lending lending;
   const bool lent = !host_memory(source.device);
   if (lent && record == nullptr) {

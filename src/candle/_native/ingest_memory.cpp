@@ -396,8 +396,8 @@ bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexc
     return true;
   }
   *result = ingest_anything(ingest.type, array.get(), ingest.request);
-  auto* made = reinterpret_cast<Tensor*>(*result);
-  if (made != nullptr && read_only && ingest.request.is_plain()) made->read_only = true;
+  Tensor* made = *result == nullptr ? nullptr : as_tensor(*result);
+  if (made != nullptr && read_only && ingest.request.asks_nothing()) made->read_only = true;
   return true;
 }
 

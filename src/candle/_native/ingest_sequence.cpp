@@ -1,11 +1,13 @@
 // Numbers, nested sequences of numbers, and sequences of tensors: the routes that have no memory to
 // share.
 #include <algorithm>
+#include <optional>
 
 #include "copying.h"
 #include "elements.h"
 #include "ingest.h"
 #include "layout.h"
+#include "move.h"
 #include "tensor.h"
 
 namespace candle {
@@ -127,6 +129,63 @@ struct Survey {
   }
 };
 
+/// Python values as the source of a move, which always builds. The arrays stay the caller's.
+struct Building {
+  const Ingest& ingest;
+  Source source;
+  Demand demand;
+  Decision decision;
+  int64_t strides[max_ndim];
+  std::optional<Recording> recording;
+
+  Building(const Ingest& of, Route route, DTypeId dtype, int32_t ndim, const int64_t* shape)
+      : ingest(of) {
+    source.size = std::max<int64_t>(count_elements(ndim, shape), 0);
+    source.shape = shape;
+    source.strides = strides;
+    source.unit = dtype_table[dtype].dlpack.bits;
+    source.ndim = ndim;
+    source.dtype = dtype;
+    source.route = route;
+    compact_strides(ndim, shape, strides);
+    const CopyMode mode = ingest.request.copy;
+    decision = {route, mode == CopyMode::never ? Action::refuse : Action::copy,
+                bit(Reason::python_values), bytes_of(source.size, dtype, false)};
+    if (mode == CopyMode::always) decision.reasons |= bit(Reason::requested);
+  }
+
+  Move move() const { return {decision, source, demand, Py_TYPE(ingest.x)}; }
+
+  /// Whether the values are to be read: not where that is refused, or only planned. `result` is the
+  /// plan's tensor, or nullptr.
+  bool goes_on(PyObject** result) {
+    DryRun* dry = ingest.request.dry;
+    *result = dry != nullptr ? stop_at(move(), Owner(), dry) : nullptr;
+    if (dry != nullptr) return false;
+    if (decision.action == Action::refuse) {
+      refuse(move());
+      return false;
+    }
+    recording.emplace(move());
+    return recording->allowed();
+  }
+};
+
+/// Whether nobody has to be told or asked before values are read.
+bool builds_at_once(const Ingest& ingest) {
+  return !watched() && ingest.request.copy != CopyMode::never && ingest.request.dry == nullptr;
+}
+
+/// Makes a tensor of Python values, as a move like any other.
+template <typename Make>
+PyObject* build(const Ingest& ingest, Route route, DTypeId dtype, int32_t ndim,
+                const int64_t* shape, Make make) {
+  if (builds_at_once(ingest)) return make();
+  Building building(ingest, route, dtype, ndim, shape);
+  PyObject* planned = nullptr;
+  return building.goes_on(&planned) ? building.recording->done(make()) : planned;
+}
+
 /// Writes the numbers of a surveyed sequence in row-major order.
 struct Filler {
   Tensor* tensor;
@@ -163,20 +222,26 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
       return nullptr;
     }
   }
-  Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
-  if (tensor == nullptr) return nullptr;
-  Ref owned = Ref::steal(tensor->object());
-  Filler filler{tensor};
-  return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
+  return build(ingest, Route::sequence, dtype, survey.known, survey.shape, [&]() -> PyObject* {
+    Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
+    if (tensor == nullptr) return nullptr;
+    Ref owned = Ref::steal(tensor->object());
+    Filler filler{tensor};
+    return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
+  });
 }
 
 /// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the
 /// sequence's.
 struct Stacker {
+  Stacker(const Ingest& of, const Survey& surveyed) : ingest(of), survey(surveyed) {}
+
   const Ingest& ingest;
   const Survey& survey;
-  Ref result;
+  Ref result;  // of a dry run: a tensor without memory
+  std::optional<Building> building;
   int64_t next = 0;  // the leaf to come
+  int64_t shape[max_ndim];
 
   bool place(PyObject* x, int32_t at) {
     if (at < survey.depth) {
@@ -187,13 +252,16 @@ struct Stacker {
                        [this, at](PyObject* item) { return place(item, at + 1); });
     }
     Request request;
+    DryRun dry;
+    if (ingest.request.dry != nullptr) request.dry = &dry;
+    const Quiet step;                                              // the whole is one move
     if (is_plain_number(x)) request.dtype = ingest.request.dtype;  // one rounding, no detour
     const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, request));
     return leaf && append(reinterpret_cast<Tensor*>(leaf.get()));
   }
 
   bool append(Tensor* leaf) {
-    if (!result && !start(leaf)) return false;
+    if (!building && !start(leaf)) return false;
     auto* whole = reinterpret_cast<Tensor*>(result.get());
     const int32_t depth = survey.depth;
     const bool same_shape =
@@ -210,6 +278,7 @@ struct Stacker {
                    whole->row().name, leaf->row().name);
       return false;
     }
+    if (ingest.request.dry != nullptr) return true;
     Tensor* part = new_view(whole, leaf->ndim());
     if (part == nullptr) return false;
     const Ref owned = Ref::steal(part->object());
@@ -226,24 +295,28 @@ struct Stacker {
                    max_ndim);
       return false;
     }
-    int64_t shape[max_ndim];
     std::copy_n(survey.shape, survey.depth, shape);
     std::copy_n(leaf->shape(), leaf->ndim(), shape + survey.depth);
     const DTypeId dtype =
         ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
-    Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
-    if (whole == nullptr) return false;
-    result = Ref::steal(whole->object());
-    return true;
+    building.emplace(ingest, Route::sequence, dtype, ndim, shape);
+    PyObject* planned = nullptr;
+    const Quiet::Lifted told;
+    if (building->goes_on(&planned)) {
+      Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
+      result = Ref::steal(whole == nullptr ? nullptr : whole->object());
+    } else {
+      result = Ref::steal(planned);
+    }
+    return static_cast<bool>(result);
   }
 };
 
-bool forbids_copy(const Ingest& ingest) {
-  if (ingest.request.copy != CopyMode::never) return false;
-  PyErr_Format(
-      PyExc_ValueError,
-      "the elements of %s lie in no block of memory that could be shared; leave copy=False out",
-      ingest.producer());
+/// Whether it is asked where values lie that lie nowhere; a TypeError is set then.
+bool has_no_memory(const Ingest& ingest) {
+  if (ingest.request.dry == nullptr || !ingest.request.dry->memory_only) return false;
+  PyErr_Format(PyExc_TypeError, "%s holds Python values, which lie in no block of memory",
+               ingest.producer());
   return true;
 }
 
@@ -255,7 +328,7 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   bool is_number;
   if (!scalar_of(ingest.x, &scalar, &is_number)) return true;
   if (!is_number) return false;
-  if (forbids_copy(ingest)) return true;
+  if (has_no_memory(ingest)) return true;
   DTypeId dtype = ingest.request.dtype;
   if (dtype == unknown_dtype) {
     dtype = default_dtype(scalar);
@@ -265,25 +338,29 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
       return true;
     }
   }
-  Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
-  if (tensor == nullptr) return true;
-  Ref owned = Ref::steal(tensor->object());
-  if (store(tensor->data, 0, dtype, scalar, ingest.x)) *result = owned.release();
+  *result = build(ingest, Route::scalar, dtype, 0, nullptr, [&]() -> PyObject* {
+    Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
+    if (tensor == nullptr) return nullptr;
+    Ref owned = Ref::steal(tensor->object());
+    return store(tensor->data, 0, dtype, scalar, ingest.x) ? owned.release() : nullptr;
+  });
   return true;
 }
 
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept {
   *result = nullptr;
   if (!is_sequence(ingest.x)) return false;
-  if (forbids_copy(ingest)) return true;
+  if (has_no_memory(ingest)) return true;
   Survey survey;
   if (!survey.look(ingest.x, 0)) return true;
   if (survey.numbers_only) {
     *result = from_numbers(ingest, survey);
     return true;
   }
-  Stacker stacker{ingest, survey, {}};
-  if (stacker.place(ingest.x, 0)) *result = stacker.result.release();
+  Stacker stacker(ingest, survey);
+  if (!stacker.place(ingest.x, 0)) return true;
+  *result = stacker.result.release();
+  if (stacker.building->recording) stacker.building->recording->done(true);
   return true;
 }
 

@@ -37,7 +37,9 @@ struct Hooks {
   PyObject* as_device;    // anything -> Device
   PyObject* recognise;    // type -> Record or None (frameworks)
   PyObject* refusal;  // route, nbytes, reasons, producer, consumer -> the exception to raise (plan)
-  PyObject* listener;      // the ledger's record(), while somebody listens
+  PyObject* watching;      // a ContextVar: who watches moves, or None (ledger)
+  PyObject* begin;         // watchers, arguments of make_plan, asked for -> entry or None (ledger)
+  PyObject* end;           // entry, seconds (ledger)
   PyObject* load_door;     // name of a framework -> (exchange table, Demand) (frameworks)
   PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
   PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
@@ -52,12 +54,12 @@ struct State {
   PyTypeObject* buffer_type;
   Names names;
   Hooks hooks;
-  PyObject* max_version_names;  // ("max_version",)
-  PyObject* stream_name;        // ("stream",)
-  PyObject* stream_names;       // ("stream", "max_version")
-  PyObject* newest_version;     // (1, 3)
-  PyObject* cpu_device;         // (1, 0), the answer of __dlpack_device__
-  std::atomic<int> listeners{0};
+  PyObject* max_version_names;   // ("max_version",)
+  PyObject* stream_name;         // ("stream",)
+  PyObject* stream_names;        // ("stream", "max_version")
+  PyObject* newest_version;      // (1, 3)
+  PyObject* cpu_device;          // (1, 0), the answer of __dlpack_device__
+  std::atomic<int> watchers{0};  // in all contexts together
 };
 extern State state;
 
@@ -68,8 +70,10 @@ int init_state() noexcept;
 PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nargs,
                          PyObject* names);
 
-/// `_core.listen(callable)`: who is told of every copy; None: nobody.
-PyObject* listen(PyObject* module, PyObject* listener);
+/// `_core.watch(change)`: how many watchers more there are.
+PyObject* watch(PyObject* module, PyObject* change);
+
+struct DryRun;
 
 /// What a caller asked for in an ingest or export.
 struct Request {
@@ -80,9 +84,12 @@ struct Request {
   DLDevice device = {kDLCPU, 0};
   PyObject* stream = nullptr;  // of a raw capsule: where work on it may be pending
 
-  bool is_plain() const {
+  DryRun* dry = nullptr;  // nothing is moved
+
+  bool asks_nothing() const {
     return copy == CopyMode::if_needed && dtype == unknown_dtype && !c_order && !somewhere;
   }
+  bool is_plain() const { return asks_nothing() && dry == nullptr; }
 };
 
 /// Keyword arguments into a Request's fields; false with an error set.

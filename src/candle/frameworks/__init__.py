@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
+from ..ledger import passed_through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ _FILES = {
     "tensorflow": "tensorflow",
     "torch": "torch",
 }
+
+
+passed_through.update(_FILES)
 
 
 def _file(name: str) -> object:
@@ -56,6 +60,23 @@ def load_door(name: str) -> tuple[object, object, object, object]:
     """
     door: tuple[object, object, object, object] = _file(name).door()  # type: ignore[attr-defined]
     return door
+
+
+def demand(name: str) -> _core.Demand:
+    """Say what a framework takes that has no door in the native core."""
+    takes: _core.Demand = _file(name).demand()  # type: ignore[attr-defined]
+    return takes
+
+
+def owner(x: object) -> object:
+    """Give what a framework's tensor says that its memory belongs to, or None."""
+    for base in type(x).__mro__[:-1]:
+        name = _FILES.get(str(base.__module__).partition(".")[0])
+        found = None if name is None else getattr(_file(name), "owner", None)
+        if found is not None:
+            belongs: object = found(x)
+            return belongs
+    return None
 
 
 def _numpy_in(dtype: object) -> int:

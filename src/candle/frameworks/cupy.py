@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import sys
 
+from .._native import _core
 from .record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["current_stream", "record"]
+__all__ = ["current_stream", "demand", "record"]
+
+_DTYPES = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
 
 
 class _Stream:
@@ -23,6 +30,13 @@ class _Stream:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.stream.ptr)
+
+
+def demand() -> _core.Demand:
+    """Say what cupy takes of memory on CUDA devices."""
+    return _core.Demand(
+        "cupy", dtypes=_DTYPES, negative_strides=False, host_only=False, route="dlpack_versioned"
+    )
 
 
 def current_stream(index: int) -> object:

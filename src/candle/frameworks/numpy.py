@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
-from ..plan import refusal
+from ..ledger import refusal
 from .record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-__all__ = ["dtype_in", "dtype_out", "record"]
+__all__ = ["dtype_in", "dtype_out", "owner", "record"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -45,6 +45,11 @@ def record(cls: type, base: type) -> Record | None:
     if issubclass(cls, np.ndarray | np.generic):
         return Record("stand_in", stand_in=_array)
     return None
+
+
+def owner(x: Any) -> object:
+    """Give what an array's memory belongs to, as far as the array says."""
+    return getattr(x, "base", None)
 
 
 def dtype_in(dtype: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import refusal
+from ..ledger import refusal
 from .record import Record
 
 __all__ = ["record"]

@@ -6,7 +6,8 @@ import sys
 import warnings
 
 from .._native import _core
-from ..plan import ReadOnlyCopyWarning, refusal
+from ..ledger import refusal
+from ..plan import ReadOnlyCopyWarning
 from .record import Record
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-__all__ = ["current_stream", "door", "record"]
+__all__ = ["current_stream", "door", "owner", "record"]
 
 _DTYPES = (
     "bool",
@@ -107,6 +108,12 @@ def record(cls: type, base: type) -> Record | None:
         record_stream=_record_stream,
         explain=_explain,
     )
+
+
+def owner(x: Any) -> object:
+    """Give the storage that a tensor lies in."""
+    torch = _module()
+    return x.untyped_storage() if isinstance(x, torch.Tensor) else None
 
 
 def current_stream(index: int) -> int:
