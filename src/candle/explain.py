@@ -99,7 +99,7 @@ def _in(x: object, dtype: object, device: object) -> tuple[Plan, _core.Tensor | 
 
 def _out(tensor: _core.Tensor, door: str | Demand, name: str) -> Plan:
     try:
-        return make_plan(*_core.plan_out(tensor, door)[1])
+        return make_plan(*_core.plan_out(tensor, door))
     except BufferError as error:
         return _refused(error, "candle", name)
 

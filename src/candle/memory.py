@@ -51,6 +51,8 @@ def shares_memory(a: object, b: object) -> bool:
     (True, False)
     """
     first, second = _Layout(*_core.memory_of(a)), _Layout(*_core.memory_of(b))
+    if first.empty or second.empty:
+        return False
     if first.space != second.space or first.high <= second.low or second.high <= first.low:
         return False
     if first.dense and second.dense:
@@ -79,10 +81,7 @@ class _Layout:
                 self.space = kind
         axes = sorted((abs(s), n, s) for n, s in zip(shape, strides, strict=True) if n > 1)
         self.axes = [(n, stride // 8) for _, n, stride in axes]
-        if 0 in shape:
-            self.low = self.high = address
-            self.dense = True
-            return
+        self.empty = 0 in shape
         low = sum((n - 1) * s for _, n, s in axes if s < 0)
         high = sum((n - 1) * s for _, n, s in axes if s > 0) + bits
         self.low = address + low // 8

@@ -27,7 +27,7 @@ REMEDIES: Final = {
     "device": "allow the copy: cupy or torch copies it across",
     "python_values": "allow the copy, or start from an array",
     # From here on a copy does not help.
-    "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
+    "dtype_unknown": 'convert first: t.to("float32"), or to any dtype that both know',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
     'jax.config.update("jax_enable_x64", True)',
     "foreign_device": "copy it with its own framework first",

@@ -178,23 +178,9 @@ Source export_source(const Tensor* tensor, const Demand& demand) {
   return source;
 }
 
-}  // namespace
-
-PyObject* conform_dry(Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept {
+[[gnu::noinline]] PyObject* settle(Tensor* tensor, const Demand& demand, CopyMode mode,
+                                   Decision* decision) {
   const Source source = export_source(tensor, demand);
-  const Decision decision = decide(source, demand, mode);
-  Owner owner = share_of(tensor);
-  return owner ? stop_at({decision, source, demand, state.tensor_type}, std::move(owner), dry)
-               : nullptr;
-}
-
-PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
-                  Decision* decision) noexcept {
-  const Source source = export_source(tensor, demand);
-  if (mode != CopyMode::always && plainly_shares(source, demand) && !watched()) {
-    *decision = {};
-    return Py_NewRef(tensor->object());
-  }
   *decision = decide(source, demand, mode);
   if (decision->action == Action::share && !watched()) return Py_NewRef(tensor->object());
   const Move move{*decision, source, demand, state.tensor_type};
@@ -208,6 +194,23 @@ PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
   return recording.done(moves_on_devices(source, demand)
                             ? device_copy(tensor, demand)
                             : copy_of(state.tensor_type, source, demand));
+}
+
+}  // namespace
+
+bool conform_dry(const Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept {
+  const Source source = export_source(tensor, demand);
+  const Decision decision = decide(source, demand, mode);
+  return plan_of({decision, source, demand, state.tensor_type}, dry);
+}
+
+PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
+                  Decision* decision) noexcept {
+  if (mode != CopyMode::always && plainly_shares(source_of(tensor), demand) && !watched()) {
+    *decision = {};
+    return Py_NewRef(tensor->object());
+  }
+  return settle(tensor, demand, mode, decision);
 }
 
 }  // namespace candle

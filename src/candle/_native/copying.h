@@ -38,7 +38,7 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept;
 /// `decision` says which, and why. nullptr with an error set.
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode, Decision* decision) noexcept;
 
-/// `conform` as a dry run.
-PyObject* conform_dry(Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept;
+/// `conform` as a dry run. False with the exception of a refused move set.
+bool conform_dry(const Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept;
 
 }  // namespace candle

@@ -206,7 +206,11 @@ bool assign(Tensor* dst, PyObject* value) noexcept {
   if (Tensor* src = as_tensor(value)) return copy_into(dst, src);
   Request request;
   if (PyList_Check(value) || PyTuple_Check(value)) request.dtype = dst->dtype;
-  Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
+  Ref source;
+  {
+    const Quiet step;  // the move is the writing
+    source = Ref::steal(ingest_anything(state.tensor_type, value, request));
+  }
   return source && copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
 }
 

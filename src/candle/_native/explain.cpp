@@ -13,12 +13,6 @@ namespace candle {
 
 namespace {
 
-/// (tensor, arguments of make_plan) of a dry run.
-PyObject* both(PyObject* made, DryRun* dry) {
-  const Ref tensor = Ref::steal(made);
-  return tensor ? PyTuple_Pack(2, tensor.get(), dry->found.get()) : nullptr;
-}
-
 /// What the door of a name takes, or a Demand; nullptr with an error set.
 const Demand* demand_for(const Tensor* tensor, PyObject* door) {
   if (!PyUnicode_Check(door)) return demand_of(door);
@@ -44,7 +38,8 @@ PyObject* plan_in(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   Request request;
   if (!parse_dtype(args[1], &request.dtype) || !parse_device(args[2], &request)) return nullptr;
   request.dry = &dry;
-  return both(ingest_anything(state.tensor_type, args[0], request), &dry);
+  const Ref tensor = Ref::steal(ingest_anything(state.tensor_type, args[0], request));
+  return tensor ? PyTuple_Pack(2, tensor.get(), dry.found.get()) : nullptr;
 }
 
 PyObject* plan_out(PyObject*, PyObject* args) {
@@ -54,7 +49,16 @@ PyObject* plan_out(PyObject*, PyObject* args) {
   const Demand* demand = tensor == nullptr ? nullptr : demand_for(tensor, door);
   if (demand == nullptr) return nullptr;
   DryRun dry;
-  return both(conform_dry(tensor, *demand, CopyMode::if_needed, &dry), &dry);
+  return conform_dry(tensor, *demand, CopyMode::if_needed, &dry) ? dry.found.release() : nullptr;
+}
+
+PyObject* quietly(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
+  if (nargs < 1) {
+    PyErr_SetString(PyExc_TypeError, "quietly(function, *arguments)");
+    return nullptr;
+  }
+  const Quiet steps;
+  return PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(nargs - 1), nullptr);
 }
 
 PyObject* memory_of(PyObject*, PyObject* x) {

@@ -200,6 +200,7 @@ const DLPackExchangeAPI exchange_table = {
 struct Door {
   const DLPackExchangeAPI* table = nullptr;
   Demand demand;
+  Demand on_their_word;  // the caller's, that nothing is written to read-only memory
   PyObject* on_read_only_copy =
       nullptr;  // told when memory was copied only because the framework has no read-only
   StreamSource streams;
@@ -223,6 +224,8 @@ bool load(Door* door, const char* name) {
   // type.
   door->demand = *takes;
   door->demand.route = Route::exchange;
+  door->on_their_word = door->demand;
+  door->on_their_word.read_only = true;
   door->on_read_only_copy = Py_NewRef(notice);
   Ref kept = Ref::borrow(demand);
   (void)kept.release();
@@ -245,11 +248,9 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   if (demand_of_torch() == nullptr) return nullptr;
   Door& door = torch_door;
   auto* tensor = reinterpret_cast<Tensor*>(self);
-  Demand demand = door.demand;
-  if (mode == CopyMode::never)
-    demand.read_only = true;  // the caller's word that nothing is written
   Decision decision;
-  const Ref meant = Ref::steal(conform(tensor, demand, mode, &decision));
+  const Ref meant = Ref::steal(
+      conform(tensor, mode == CopyMode::never ? door.on_their_word : door.demand, mode, &decision));
   if (!meant) return nullptr;
   if (mode == CopyMode::if_needed && (decision.reasons & bit(Reason::read_only)) != 0) {
     const Ref told = Ref::steal(PyObject_CallNoArgs(door.on_read_only_copy));

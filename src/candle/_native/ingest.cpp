@@ -87,12 +87,9 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   return ingest_protocols(ingest, *record, dlpack_only);
 }
 
-}  // namespace
-
-PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
+/// What has to be decided. Apart, so that what needs no decision needs no room for one either.
+[[gnu::noinline]] PyObject* settle(const Ingest& ingest, const Source& source, Owner&& owner) {
   const Request& request = ingest.request;
-  if (request.is_plain() && plainly_shares(source) && !watched())
-    return share(ingest.type, source, std::move(owner));
   Demand demand = takes_everything;
   demand.cast_to = request.dtype;
   demand.c_order = request.c_order;
@@ -127,6 +124,14 @@ PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noex
                   : nullptr;
   }
   return recording.done(copy_of(ingest.type, kept, demand));
+}
+
+}  // namespace
+
+PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
+  if (ingest.request.is_plain() && plainly_shares(source) && !watched())
+    return share(ingest.type, source, std::move(owner));
+  return settle(ingest, source, std::move(owner));
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {

@@ -177,8 +177,11 @@ PyMethodDef module_methods[] = {
      "plan_in($module, x, dtype, device, /)\n--\n\nWhat asarray would do: a tensor like its "
      "result, which may have no memory, and what make_plan takes."},
     {"plan_out", plan_out, METH_VARARGS,
-     "plan_out($module, t, demand, /)\n--\n\nThe same of an export: to numpy, torch, dlpack, "
-     "dlpack_legacy, or by a Demand."},
+     "plan_out($module, t, demand, /)\n--\n\nWhat make_plan takes, of an export: to numpy, "
+     "torch, dlpack, dlpack_legacy, or by a Demand."},
+    {"quietly", fast<quietly>(), METH_FASTCALL,
+     "quietly($module, function, /, *arguments)\n--\n\nCalls a function whose moves are steps of "
+     "another, or none of the caller's, and are not told."},
     {"memory_of", memory_of, METH_O,
      "memory_of($module, x, /)\n--\n\nWhere the elements of anything lie: address, shape, strides "
      "and item in bits, DLPack's device."},

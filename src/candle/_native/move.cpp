@@ -151,17 +151,21 @@ PyObject* phantom(const Source& source, const Demand& demand) {
 
 }  // namespace
 
+bool plan_of(const Move& move, DryRun* dry) noexcept {
+  if (move.decision.action == Action::refuse) {
+    refuse(move);
+    return false;
+  }
+  dry->found = describe_move(move);
+  return static_cast<bool>(dry->found);
+}
+
 PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept {
   if (dry->memory_only) {
     dry->found = memory_of(move.source);
     return dry->found ? Py_NewRef(Py_None) : nullptr;
   }
-  if (move.decision.action == Action::refuse) {
-    refuse(move);
-    return nullptr;
-  }
-  dry->found = describe_move(move);
-  if (!dry->found) return nullptr;
+  if (!plan_of(move, dry)) return nullptr;
   return move.decision.action == Action::share
              ? share(state.tensor_type, move.source, std::move(owner))
              : phantom(move.source, move.demand);

@@ -97,9 +97,12 @@ struct DryRun {
   Ref found;                 // arguments of `plan.make_plan`; or address, shape, strides, ...
 };
 
-/// The end of a dry run. Gives the tensor that the move would have given: over the same memory
+/// The end of a dry run: writes the move down. False with the exception of a refused move set.
+bool plan_of(const Move& move, DryRun* dry) noexcept;
+
+/// The same of an ingest. Gives the tensor that the move would have given: over the same memory
 /// where it shares; where it copies, one with the copy's layout and no memory, to be asked and
-/// never read. nullptr with the exception of a refused move set.
+/// never read. nullptr with an error set.
 PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept;
 
 }  // namespace candle
