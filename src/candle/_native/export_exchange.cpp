@@ -245,8 +245,8 @@ const Demand* demand_of_torch() noexcept {
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   CopyMode mode = CopyMode::if_needed;
   if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;
-  if (demand_of_torch() == nullptr) return nullptr;
   Door& door = torch_door;
+  if (door.table == nullptr && !load(&door, "torch")) return nullptr;
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Decision decision;
   const Ref meant = Ref::steal(
