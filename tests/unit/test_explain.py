@@ -18,6 +18,7 @@ def test_moves_nothing_and_allocates_nothing_of_its_size() -> None:
     assert candle.explain(t, dtype="float64").nbytes == 8_000_000
     assert candle.explain(t[::-1], "dlpack").nbytes == 4_000_000
     assert candle.explain([1.0] * 1000).nbytes == 4000
+    assert candle.explain(t.T, "dlpack", dtype="int8").nbytes == 1_000_000
     assert live() == before
     assert (
         candle.explain(candle.Tensor([1, 2]).broadcast_to((2**40, 2)), dtype="int8").nbytes == 2**41
