@@ -78,7 +78,10 @@ from .dtypes import (
     uint32,
     uint64,
 )
+from .explain import explain
 from .joining import cat, stack
+from .ledger import strict, trace
+from .memory import owner, shares_memory
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
 from .tensor import Tensor
@@ -110,6 +113,7 @@ __all__ = [
     "convert",
     "empty",
     "empty_like",
+    "explain",
     "eye",
     "f8e4m3",
     "f16",
@@ -147,11 +151,15 @@ __all__ = [
     "meshgrid",
     "ones",
     "ones_like",
+    "owner",
     "rand",
     "randn",
     "set_num_threads",
+    "shares_memory",
     "stack",
+    "strict",
     "tensor",
+    "trace",
     "tril",
     "triu",
     "u8",

@@ -438,5 +438,5 @@ def _computed(
     vector = allocate((count,), dtype, device)
     for begin in range(0, count, _chunk):
         end = min(begin + _chunk, count)
-        vector[begin:end] = numbers(begin, end)
+        _core.quietly(_core.assign, vector[begin:end], numbers(begin, end))
     return vector

@@ -6,29 +6,31 @@ from ._native import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Final, NoReturn
+    from typing import Any, Final
 
-__all__ = ["CopyError", "Plan", "ReadOnlyCopyWarning", "Reason", "refuse"]
+__all__ = ["CopyError", "Plan", "ReadOnlyCopyWarning", "Reason", "make_plan", "refusal_of"]
 
 # What to do about each reason. The facts are measured where the decision is made, in the native
 # core.
 REMEDIES: Final = {
     "requested": "leave copy=True out to share",
     "dtype": "leave dtype= out to share",
-    "order": "leave copy=False out, or start from memory in row-major order",
-    "byte_order": "leave copy=False out: candle copies the elements into this machine's byte order",
-    "misaligned": "leave copy=False out, or allocate aligned memory with candle.empty(...)",
-    "odd_stride": "leave copy=False out: candle copies the elements next to each other",
-    "negative_stride": "leave copy=False out, or take t.contiguous() first",
-    "read_only": "leave copy=False out, or take t.copy() first",
-    "not_dense": "leave copy=False out, or take t.contiguous() first",
-    "alignment": "leave copy=False out, or allocate with candle.empty(..., align=256)",
-    "conj_bit": "leave copy=False out, or call .resolve_conj() first",
-    "neg_bit": "leave copy=False out, or call .resolve_neg() first",
-    "packed": 'leave copy=False out, or take t.view("uint8") for the bytes',
-    "no_export": "leave copy=False out, or convert it there to a dtype that its framework exports",
-    "device": "leave copy=False out: cupy or torch copies it across",
-    "dtype_unknown": 'convert first: t.to("float32"), or any dtype the consumer has',
+    "order": "allow the copy, or start from memory in row-major order",
+    "byte_order": 'allow the copy, or take x.astype(x.dtype.newbyteorder("=")) first',
+    "misaligned": "allow the copy, or allocate aligned memory with candle.empty(...)",
+    "odd_stride": "allow the copy, or start from elements that lie next to each other: x.copy()",
+    "negative_stride": "allow the copy, or take t.contiguous() first",
+    "read_only": "allow the copy, or take t.copy() first",
+    "not_dense": "allow the copy, or take t.contiguous() first",
+    "alignment": "allow the copy, or allocate with candle.empty(..., align=256)",
+    "conj_bit": "allow the copy, or call .resolve_conj() first",
+    "neg_bit": "allow the copy, or call .resolve_neg() first",
+    "packed": 'allow the copy, or take t.view("uint8") for the bytes',
+    "no_export": "allow the copy, or convert it there to a dtype that its framework exports",
+    "device": "allow the copy: cupy or torch copies it across",
+    "python_values": "allow the copy, or start from an array",
+    # From here on a copy does not help.
+    "dtype_unknown": 'convert first: t.to("float32"), or to any dtype that both know',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
     'jax.config.update("jax_enable_x64", True)',
     "foreign_device": "copy it with its own framework first",
@@ -52,6 +54,7 @@ REMEDIES: Final = {
     "long_double": 'convert it first: x.astype("float64"), or x.astype("complex128") if complex',
     "text": "encode the text as numbers first",
     "bits": 'view it as an integer dtype first: x.view("uint8") in numpy, x.view(torch.uint8)',
+    "producer": "copy it with its own framework first",
 }
 
 
@@ -86,6 +89,10 @@ class Reason:
         """What to do about it."""
         return REMEDIES[self.code]
 
+    def to_dict(self) -> dict[str, str]:
+        """Give the reason as what JSON can say."""
+        return {"code": self.code, "fact": self.fact, "remedy": self.remedy}
+
     def __repr__(self) -> str:
         return f"Reason({self.code!r}: {self.fact}; {self.remedy})"
 
@@ -113,10 +120,12 @@ class Plan:
         Empty where the move shares.
     producer, consumer : str
         Who has the memory, and who gets it.
+    steps : tuple of Plan
+        The moves that it is made of, where it goes into candle and out again; else empty.
     """
 
     __module__ = "candle"
-    __slots__ = ("action", "consumer", "nbytes", "producer", "reasons", "route")
+    __slots__ = ("action", "consumer", "nbytes", "producer", "reasons", "route", "steps")
 
     def __init__(
         self,
@@ -126,6 +135,7 @@ class Plan:
         reasons: tuple[Reason, ...],
         producer: str,
         consumer: str,
+        steps: tuple[Plan, ...] = (),
     ) -> None:
         self.route = route
         self.action = action
@@ -133,12 +143,65 @@ class Plan:
         self.reasons = reasons
         self.producer = producer
         self.consumer = consumer
+        self.steps = steps
 
     def __repr__(self) -> str:
         head = f"{self.producer} -> {self.consumer} by {self.route}: {self.action}"
         if self.nbytes:
             head += f", {self.nbytes} bytes"
         return "\n  ".join([head, *(f"{r.code}: {r.fact}; {r.remedy}" for r in self.reasons)])
+
+    def _repr_html_(self) -> str:
+        head, *_ = repr(self).split("\n", 1)
+        if not self.reasons:
+            return f"<b>{escaped(head)}</b>"
+        rows = "".join(
+            f"<tr><td>{r.code}</td><td>{escaped(r.fact)}</td><td>{escaped(r.remedy)}</td></tr>"
+            for r in self.reasons
+        )
+        return (
+            f"<b>{escaped(head)}</b><table><tr><th>reason</th><th>fact</th><th>remedy</th></tr>"
+            f"{rows}</table>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the plan as what JSON can say."""
+        return {
+            "producer": self.producer,
+            "consumer": self.consumer,
+            "route": self.route,
+            "action": self.action,
+            "nbytes": self.nbytes,
+            "reasons": [r.to_dict() for r in self.reasons],
+        }
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Plan):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def _fields(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in Plan.__slots__)
+
+    def refused(self) -> Plan:
+        """Give the plan of the same move where its copy is forbidden."""
+        return Plan(
+            self.route,
+            "refuse",
+            self.nbytes,
+            self.reasons,
+            self.producer,
+            self.consumer,
+            self.steps,
+        )
+
+
+def escaped(text: str) -> str:
+    """Give text as it stands in HTML."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 class CopyError(BufferError, ValueError):
@@ -175,8 +238,11 @@ def make_plan(
     return Plan(route, action, nbytes, tuple(Reason(*r) for r in reasons), producer, consumer)
 
 
-def refusal(plan: Plan) -> BufferError:
-    """Build the exception of a refused move: a CopyError where a copy would have helped."""
+def refusal_of(plan: Plan, by: str = "") -> BufferError:
+    """Build the exception of a refused move: a CopyError where a copy would have helped.
+
+    Either has the plan as its attribute `plan`. `by` says who forbids the copy.
+    """
     fatal = [r for r in plan.reasons if r.code in FATAL]
     told = fatal or [r for r in plan.reasons if r.code != "requested"] or list(plan.reasons)
     why = "; ".join(f"{r.fact} ({r.remedy})" for r in told)
@@ -184,13 +250,10 @@ def refusal(plan: Plan) -> BufferError:
     if plan.producer == "candle" and (plan.consumer == "candle" or plan.consumer.endswith("()")):
         refused = "the tensor cannot be made so"  # it goes nowhere: to(), reshape(), order=
     if fatal:
-        return BufferError(f"{refused}: {why}")
-    return CopyError(f"{refused} without a copy: {why}", plan)
+        error = BufferError(f"{refused}: {why}")
+        error.__dict__["plan"] = plan
+        return error
+    return CopyError(f"{refused} without a copy{by}: {why}", plan)
 
 
-def refuse(route: str, code: str, fact: str, producer: str, consumer: str = "candle") -> NoReturn:
-    """Refuse a move for a reason that only a framework's own file knows."""
-    raise refusal(make_plan(route, "refuse", 0, [(code, fact)], producer, consumer))
-
-
-_core.register(make_plan=make_plan, refusal=refusal)
+_core.register(make_plan=make_plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._native import _core
-from .creation import allocate, asarray, creatable, dtype_or, shape_of
+from .creation import allocate, creatable, dtype_or, shape_of
 from .dtypes import bfloat16, float16, float32, float64
 
 TYPE_CHECKING = False
@@ -53,13 +53,13 @@ def rand(
     out = allocate(shape_of(shape, extents), _random_dtype(dtype, "rand"))
     rng = _generator(seed)
     if out.dtype in (float32, float64):
-        rng.random(dtype=out.dtype.name, out=out.numpy())
+        rng.random(dtype=out.dtype.name, out=_core.quietly(out.numpy))
     else:
         # Whole multiples of 1 / levels are exact in the dtype; rounding would give 1.0 at times.
         levels = 1 << (11 if out.dtype is float16 else 8)
         steps = rng.integers(levels, size=out.shape, dtype="uint16")
-        _core.copy_into(out, asarray((steps / levels).astype("float32")))
-    return out.to(device=where)
+        _core.quietly(_core.assign, out, (steps / levels).astype("float32"))
+    return _core.quietly(out.to, where)
 
 
 def randn(
@@ -77,10 +77,10 @@ def randn(
     out = allocate(shape_of(shape, extents), _random_dtype(dtype, "randn"))
     rng = _generator(seed)
     if out.dtype in (float32, float64):
-        rng.standard_normal(dtype=out.dtype.name, out=out.numpy())
+        rng.standard_normal(dtype=out.dtype.name, out=_core.quietly(out.numpy))
     else:
-        _core.copy_into(out, asarray(rng.standard_normal(size=out.shape, dtype="float32")))
-    return out.to(device=where)
+        _core.quietly(_core.assign, out, rng.standard_normal(size=out.shape, dtype="float32"))
+    return _core.quietly(out.to, where)
 
 
 def _generator(

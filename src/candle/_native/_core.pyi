@@ -6,16 +6,18 @@ stand in `candle.tensor` and are attached to the type when `candle` is imported.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, final
+from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final
 
 from typing_extensions import disjoint_base
 
 from candle.devices import Device
 from candle.dtypes import DType
+from candle.plan import Plan
 from candle.tensor import Flags
 
 _Index: TypeAlias = SupportsIndex | slice | EllipsisType | None
 _Shape: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+_T = TypeVar("_T")
 
 @disjoint_base
 class Tensor:
@@ -174,6 +176,7 @@ class Demand:
         read_only: bool = True,
         packed: bool = True,
         host_only: bool = True,
+        route: str = "candle",
     ) -> Self: ...
 
 curable_reasons: tuple[str, ...]
@@ -202,7 +205,12 @@ def sharer(
 def ingest_by(route: str, x: object, /) -> Tensor: ...
 def exchange_floor(x: object, /) -> None: ...
 def register(**hooks: object) -> None: ...
-def listen(listener: Callable[..., object] | None, /) -> None: ...
+def watch(change: int, /) -> None: ...
+def plan_in(x: object, dtype: object, device: object, /) -> tuple[Tensor, Plan]: ...
+def plan_out(t: Tensor, demand: str | Demand, /) -> Plan: ...
+def quietly(function: Callable[..., _T], /, *arguments: Any) -> _T: ...
+def memory_of(x: object, /) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int]: ...
+def keeper(x: object, /) -> object: ...
 def dtype_rows() -> tuple[
     tuple[
         str,

@@ -98,8 +98,10 @@ bool copy_into(Tensor* dst, Tensor* src) noexcept {
     refuse(move);
     return false;
   }
-  return record(move) &&
-         (moves_on_devices(source, dst) ? device_write(dst, src) : write_source(dst, source));
+  Recording recording(move);
+  return recording.allowed() &&
+         recording.done(moves_on_devices(source, dst) ? device_write(dst, src)
+                                                      : write_source(dst, source));
 }
 
 namespace {
@@ -160,6 +162,7 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
 }
 
 bool device_write(Tensor* dst, Tensor* src) noexcept {
+  const Quiet steps;
   return static_cast<bool>(Ref::steal(PyObject_CallFunctionObjArgs(
       state.hooks.device_write, dst->object(), src->object(), nullptr)));
 }
@@ -176,8 +179,8 @@ PyObject* device_empty(DTypeId dtype, int32_t ndim, const int64_t* shape,
 }
 
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
-  DLDevice device = demand.somewhere ? demand.device : tensor->device;
-  if (demand.host_only && !demand.somewhere) device = {kDLCPU, 0};
+  const Quiet steps;
+  const DLDevice device = copied_to(source_of(tensor), demand);
   PyObject* dtype = demand.cast_to == unknown_dtype
                         ? Py_None
                         : PyTuple_GET_ITEM(state.hooks.dtypes, demand.cast_to);
@@ -201,23 +204,48 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
   return nullptr;
 }
 
-PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
-                  Decision* decision) noexcept {
-  const Source source = source_of(tensor);
-  if (mode != CopyMode::always && plainly_shares(source, demand)) {
-    *decision = {};
-    return Py_NewRef(tensor->object());
-  }
+namespace {
+
+/// A tensor as what an export begins with.
+Source export_source(const Tensor* tensor, const Demand& demand) {
+  Source source = source_of(tensor);
+  source.route = demand.route;
+  return source;
+}
+
+[[gnu::noinline]] PyObject* settle(Tensor* tensor, const Demand& demand, CopyMode mode,
+                                   Decision* decision) {
+  const Source source = export_source(tensor, demand);
   *decision = decide(source, demand, mode);
-  if (decision->action == Action::share) return Py_NewRef(tensor->object());
+  if (decision->action == Action::share && !watched()) return Py_NewRef(tensor->object());
   const Move move{*decision, source, demand, state.tensor_type};
   if (decision->action == Action::refuse) {
     refuse(move);
     return nullptr;
   }
-  if (!record(move)) return nullptr;
-  return moves_on_devices(source, demand) ? device_copy(tensor, demand)
-                                          : copy_of(state.tensor_type, source, demand);
+  Recording recording(move);
+  if (!recording.allowed()) return nullptr;
+  if (decision->action == Action::share) return recording.done(Py_NewRef(tensor->object()));
+  return recording.done(moves_on_devices(source, demand)
+                            ? device_copy(tensor, demand)
+                            : copy_of(state.tensor_type, source, demand));
+}
+
+}  // namespace
+
+bool conform_dry(const Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept {
+  const Source source = export_source(tensor, demand);
+  const Decision decision = decide(source, demand, mode);
+  return plan_of({decision, source, demand, state.tensor_type}, dry);
+}
+
+PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode,
+                  Decision* decision) noexcept {
+  if (mode != CopyMode::always && plainly_shares(source_of(tensor), demand) && !watched()) {
+    *decision = {};
+    return Py_NewRef(tensor->object());
+  }
+  return settle(tensor, demand, mode, decision);
 }
 
 }  // namespace candle

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "copy.h"
+#include "move.h"
 #include "tensor.h"
 
 namespace candle {
@@ -55,5 +56,8 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept;
 /// The tensor itself if it meets the demand, else a copy that does: the one step of every export.
 /// `decision` says which, and why. nullptr with an error set.
 PyObject* conform(Tensor* tensor, const Demand& demand, CopyMode mode, Decision* decision) noexcept;
+
+/// `conform` as a dry run. False with the exception of a refused move set.
+bool conform_dry(const Tensor* tensor, const Demand& demand, CopyMode mode, DryRun* dry) noexcept;
 
 }  // namespace candle

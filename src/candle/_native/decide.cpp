@@ -193,6 +193,9 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
           static_cast<int>((demand.somewhere ? demand.device : source.device).device_type),
           static_cast<int>((demand.somewhere ? demand.device : source.device).device_id));
       break;
+    case Reason::python_values:
+      say("the elements are Python objects, each in a place of its own, not one block of memory");
+      break;
     case Reason::requires_grad:
       say("the tensor requires grad, and candle records no gradients");
       break;

@@ -63,6 +63,7 @@ enum class Reason : uint8_t {
   packed,
   no_export,
   device,
+  python_values,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
@@ -73,10 +74,11 @@ enum class Reason : uint8_t {
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",       "dtype",     "order",     "byte_order",    "misaligned",   "odd_stride",
-    "negative_stride", "read_only", "not_dense", "alignment",     "conj_bit",     "neg_bit",
-    "packed",          "no_export", "device",    "dtype_unknown", "would_narrow", "foreign_device",
-    "requires_grad",   "no_cast",   "pairs",
+    "requested",     "dtype",           "order",        "byte_order",     "misaligned",
+    "odd_stride",    "negative_stride", "read_only",    "not_dense",      "alignment",
+    "conj_bit",      "neg_bit",         "packed",       "no_export",      "device",
+    "python_values", "dtype_unknown",   "would_narrow", "foreign_device", "requires_grad",
+    "no_cast",       "pairs",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -105,13 +107,14 @@ struct Source {
   bool read_only = false;
   bool swapped = false;
   bool padded = false;
-  ReasonSet reasons =
-      0;  // those the route itself found: conj_bit, neg_bit, no_export, requires_grad
+  ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,
+                          // python_values, requires_grad
 };
 
 /// What a consumer takes.
 struct Demand {
   const char* consumer = "candle";
+  Route route = Route::candle;      // out: the protocol it gets a tensor by
   DTypeSet dtypes = ~DTypeSet{0};   // those it can express
   DTypeSet narrows = 0;             // those it would silently make smaller
   DTypeId cast_to = unknown_dtype;  // asked for by the caller
@@ -192,14 +195,19 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
          (demand.read_only || !source.read_only) && (demand.negative_strides || signs >= 0);
 }
 
+/// Whether the caller asked by name for the copy that a decision makes.
+inline bool asked_for(const Decision& decision, const Demand& demand) noexcept {
+  constexpr ReasonSet by_name =
+      bit(Reason::requested) | bit(Reason::dtype) | bit(Reason::python_values);
+  const ReasonSet named = demand.somewhere ? by_name | bit(Reason::device) : by_name;
+  return (decision.reasons & named) != 0;
+}
+
 /// The measured fact behind a reason, in words.
 struct Fact {
   char text[240];
 };
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept;
-
-/// Bytes `size` elements take: packed where the dtype is smaller than a byte. -1 on overflow.
-int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept;
 
 inline bool same_device(DLDevice a, DLDevice b) {
   return a.device_type == b.device_type && a.device_id == b.device_id;
@@ -209,5 +217,15 @@ inline bool host_memory(DLDevice device) {
   return device.device_type == kDLCPU || device.device_type == kDLCUDAHost ||
          device.device_type == kDLROCMHost;
 }
+
+/// Where the copy that a move makes comes to lie.
+inline DLDevice copied_to(const Source& source, const Demand& demand) {
+  if (demand.somewhere) return demand.device;
+  if (demand.host_only || host_memory(source.device)) return {kDLCPU, 0};
+  return source.device;
+}
+
+/// Bytes `size` elements take: packed where the dtype is smaller than a byte. -1 on overflow.
+int64_t bytes_of(int64_t size, DTypeId dtype, bool padded) noexcept;
 
 }  // namespace candle

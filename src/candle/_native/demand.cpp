@@ -1,6 +1,8 @@
 #include "demand.h"
 
 #include <bit>
+#include <iterator>
+#include <string_view>
 
 #include "state.h"
 
@@ -32,19 +34,30 @@ bool parse_names(PyObject* names, DTypeSet* set) {
   return true;
 }
 
+bool parse_route(const char* name, Route* route) {
+  for (size_t i = 0; i < std::size(route_names); i++) {
+    if (std::string_view(name) != route_names[i]) continue;
+    *route = static_cast<Route>(i);
+    return true;
+  }
+  PyErr_Format(PyExc_ValueError, "no route is called %s", name);
+  return false;
+}
+
 PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
       "consumer",         "dtypes",    "narrows", "alignment", "dense", "c_order",
-      "negative_strides", "read_only", "packed",  "host_only", nullptr};
+      "negative_strides", "read_only", "packed",  "host_only", "route", nullptr};
   PyObject* consumer;
   PyObject* dtypes = Py_None;
   PyObject* narrows = Py_None;
   unsigned int alignment = 1;
+  const char* route = "candle";
   int dense = 0, c_order = 0, negative_strides = 1, read_only = 1, packed = 1, host_only = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIpppppp:Demand",
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIpppppps:Demand",
                                    const_cast<char**>(keywords), &consumer, &dtypes, &narrows,
                                    &alignment, &dense, &c_order, &negative_strides, &read_only,
-                                   &packed, &host_only)) {
+                                   &packed, &host_only, &route)) {
     return nullptr;
   }
   if (!std::has_single_bit(alignment)) {
@@ -52,6 +65,7 @@ PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     return nullptr;
   }
   Demand demand;
+  if (!parse_route(route, &demand.route)) return nullptr;
   demand.consumer = PyUnicode_AsUTF8(consumer);
   if (demand.consumer == nullptr || !parse_names(dtypes, &demand.dtypes) ||
       !parse_names(narrows, &demand.narrows)) {
@@ -84,7 +98,8 @@ PyType_Slot demand_slots[] = {
     {Py_tp_doc,
      const_cast<char*>(
          "Demand(consumer, *, dtypes=None, narrows=None, alignment=1, dense=False, c_order=False, "
-         "negative_strides=True, read_only=True, packed=True, host_only=True)\n--\n\n"
+         "negative_strides=True, read_only=True, packed=True, host_only=True, "
+         "route=\"candle\")\n--\n\n"
          "What a consumer takes; `conform` makes a tensor so.")},
     {0, nullptr},
 };

@@ -270,6 +270,7 @@ bool assign(Tensor* dst, PyObject* value) noexcept {
   }
   const Ref source = Ref::steal(ingest_anything(state.tensor_type, value, request));
   if (!source || source.get() == dst->object()) return static_cast<bool>(source);
+  const Quiet step;  // of the move that the ingest was
   return copy_into(dst, reinterpret_cast<Tensor*>(source.get()));
 }
 

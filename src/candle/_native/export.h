@@ -7,7 +7,14 @@
 
 namespace candle {
 
+struct Demand;
 struct Tensor;
+
+/// What capsules and doors take, for the moves through them and for plans of those. nullptr with an
+/// error set: numpy has no such dtype, torch is not there.
+const Demand& demand_of_capsule(bool versioned) noexcept;
+const Demand* demand_of_numpy(const Tensor* tensor) noexcept;
+const Demand* demand_of_torch() noexcept;
 
 /// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets
 /// what a capsule can say. nullptr with a MemoryError set.
@@ -24,6 +31,8 @@ PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObjec
 PyObject* get_array_interface(PyObject* self, void*);
 PyObject* get_cuda_array_interface(PyObject* self, void*);
 PyObject* to_memoryview(PyObject* self, PyObject*);
+/// The tensor behind what memoryview() looks at; nullptr, no error, of anything else. Borrowed.
+PyObject* tensor_of_buffer(PyObject* object) noexcept;
 
 /// `_core.legacy_capsule(t, stream=None)`: shares read-only memory too, for a consumer that never
 /// writes.

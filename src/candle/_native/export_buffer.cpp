@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "export.h"
+#include "move.h"
 #include "tensor.h"
 
 namespace candle {
@@ -141,11 +142,19 @@ PyObject* to_memoryview(PyObject* self, PyObject*) {
     refuse_format(tensor);
     return nullptr;
   }
+  Source source = source_of(tensor);
+  source.route = Route::buffer;
+  if (!record_share(source, "a reader of the buffer")) return nullptr;
   auto* buffer = PyObject_New(BufferObject, state.buffer_type);
   if (buffer == nullptr) return nullptr;
   buffer->tensor = Py_NewRef(self);
   const Ref owned = Ref::steal(reinterpret_cast<PyObject*>(buffer));
   return PyMemoryView_FromObject(owned.get());
+}
+
+PyObject* tensor_of_buffer(PyObject* object) noexcept {
+  return Py_IS_TYPE(object, state.buffer_type) ? reinterpret_cast<BufferObject*>(object)->tensor
+                                               : nullptr;
 }
 
 int init_buffer_type(PyObject* module) noexcept {

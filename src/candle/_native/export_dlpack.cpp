@@ -171,6 +171,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* aske
 constexpr Demand capsule_demand(bool versioned) {
   Demand demand;
   demand.consumer = versioned ? "a consumer of DLPack" : "a consumer of legacy DLPack capsules";
+  demand.route = versioned ? Route::dlpack_versioned : Route::dlpack_legacy;
   demand.negative_strides = false;
   demand.host_only = false;
   demand.read_only = versioned;
@@ -222,11 +223,15 @@ DLManagedTensorVersioned* export_versioned(Tensor* tensor, uint64_t flags) noexc
   return managed;
 }
 
+const Demand& demand_of_capsule(bool versioned) noexcept {
+  return versioned ? versioned_demand : legacy_demand;
+}
+
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Asked asked{.device = tensor->device};
   if (!parse(args, nargs, names, &asked)) return nullptr;
-  const Demand* demand = asked.versioned ? &versioned_demand : &legacy_demand;
+  const Demand* demand = &demand_of_capsule(asked.versioned);
   Demand on_device;
   bool ordered = false;
   if (!host_memory(tensor->device) || !host_memory(asked.device)) {
@@ -276,6 +281,7 @@ PyObject* legacy_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   Demand demand = legacy_demand;
   demand.read_only = true;
   Decision decision;
+  const Quiet told;  // its caller has conformed the tensor, by a Demand of its own
   const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
   if (!meant) return nullptr;
   if (cuda_memory(tensor->device)) {

@@ -27,6 +27,7 @@ Tensor* expect_tensor(void* object) {
 constexpr Demand table_demand = [] {
   Demand demand;
   demand.consumer = "a consumer of DLPack";
+  demand.route = Route::exchange;
   demand.negative_strides = false;
   demand.host_only = false;
   return demand;
@@ -207,6 +208,7 @@ const DLPackExchangeAPI exchange_table = {
 struct Door {
   const DLPackExchangeAPI* table = nullptr;
   Demand demand;
+  Demand on_their_word;  // the caller's, that nothing is written to read-only memory
   PyObject* on_read_only_copy =
       nullptr;  // told when memory was copied only because the framework has no read-only
   StreamSource streams;
@@ -235,6 +237,9 @@ bool load(Door* door, const char* name) {
   // The Demand's words are those of its object, which is kept for good; the table is kept by its
   // type.
   door->demand = *takes;
+  door->demand.route = Route::exchange;
+  door->on_their_word = door->demand;
+  door->on_their_word.read_only = true;
   door->on_read_only_copy = Py_NewRef(notice);
   Ref kept = Ref::borrow(demand);
   (void)kept.release();
@@ -248,10 +253,9 @@ bool load(Door* door, const char* name) {
 PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
   Door& door = torch_door.door;
   if (door.table == nullptr && !load(&door, "torch")) return nullptr;
-  Demand demand = door.demand;
-  if (promised) demand.read_only = true;
   Decision decision;
-  const Ref meant = Ref::steal(conform(tensor, demand, mode, &decision));
+  const Ref meant =
+      Ref::steal(conform(tensor, promised ? door.on_their_word : door.demand, mode, &decision));
   if (!meant) return nullptr;
   if (mode == CopyMode::if_needed && (decision.reasons & bit(Reason::read_only)) != 0) {
     const Ref told = Ref::steal(PyObject_CallNoArgs(door.on_read_only_copy));
@@ -281,6 +285,11 @@ PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
 }
 
 }  // namespace
+
+const Demand* demand_of_torch() noexcept {
+  Door& door = torch_door.door;
+  return door.table != nullptr || load(&door, "torch") ? &door.demand : nullptr;
+}
 
 PyObject* share_as_torch(Tensor* tensor) noexcept {
   return through_torch(tensor, CopyMode::never, false);

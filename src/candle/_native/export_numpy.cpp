@@ -64,6 +64,7 @@ PyArray_Descr* descr_of(DTypeId dtype) {
 constexpr Demand numpy_demand = [] {
   Demand demand;
   demand.consumer = "numpy";
+  demand.route = Route::numpy;
   demand.packed = false;
   return demand;
 }();
@@ -88,9 +89,10 @@ PyObject* view_as_array(Tensor* tensor) {
 }
 
 PyObject* to_array(Tensor* tensor, CopyMode mode) {
-  if (!import_numpy() || descr_of(tensor->dtype) == nullptr) return nullptr;
+  const Demand* demand = demand_of_numpy(tensor);
+  if (demand == nullptr) return nullptr;
   Decision decision;
-  const Ref meant = Ref::steal(conform(tensor, numpy_demand, mode, &decision));
+  const Ref meant = Ref::steal(conform(tensor, *demand, mode, &decision));
   return meant ? view_as_array(reinterpret_cast<Tensor*>(meant.get())) : nullptr;
 }
 
@@ -119,7 +121,17 @@ PyObject* interface_of(const Tensor* tensor, const Ref& stream) {
   return interface.release();
 }
 
+bool told_of(const Tensor* tensor, Route route) {
+  Source source = source_of(tensor);
+  source.route = route;
+  return record_share(source, "a reader of the array interface");
+}
+
 }  // namespace
+
+const Demand* demand_of_numpy(const Tensor* tensor) noexcept {
+  return import_numpy() && descr_of(tensor->dtype) != nullptr ? &numpy_demand : nullptr;
+}
 
 PyObject* share_as_numpy(Tensor* tensor) noexcept { return to_array(tensor, CopyMode::never); }
 
@@ -174,7 +186,7 @@ PyObject* get_array_interface(PyObject* self, void*) {
     PyErr_Format(PyExc_AttributeError, "the array interface has no %s; %s", row.name, remedy);
     return nullptr;
   }
-  return interface_of(tensor, Ref());
+  return told_of(tensor, Route::array_interface) ? interface_of(tensor, Ref()) : nullptr;
 }
 
 PyObject* get_cuda_array_interface(PyObject* self, void*) {
@@ -192,7 +204,8 @@ PyObject* get_cuda_array_interface(PyObject* self, void*) {
   DeviceMemory* block = tensor->owner.device_memory();
   if (block != nullptr && !block->gather(&stream)) return nullptr;
   const Ref number = Ref::steal(PyLong_FromUnsignedLongLong(stream));
-  return number ? interface_of(tensor, number) : nullptr;
+  return number && told_of(tensor, Route::cuda_array_interface) ? interface_of(tensor, number)
+                                                                : nullptr;
 }
 
 }  // namespace candle

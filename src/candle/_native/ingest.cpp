@@ -89,22 +89,10 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   return ingest_protocols(ingest, *record, dlpack_only);
 }
 
-[[gnu::noinline]] PyObject* finish_slowly(const Ingest& ingest, const Source& source,
-                                          Owner&& owner) {
-  Admission admission;
-  return admit(ingest, source, &admission) ? carry_out(ingest, admission, std::move(owner))
-                                           : nullptr;
-}
-
-}  // namespace
-
-PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
-  if (ingest.request.is_plain() && plainly_shares(source))
-    return share(ingest.type, source, std::move(owner));
-  return finish_slowly(ingest, source, std::move(owner));
-}
-
-bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {
+/// Weighs a move. Keeps the extents where more is to be done than to share: a watcher runs Python,
+/// and the GIL is released in long copies, so that a producer may change its own meanwhile. False
+/// with an error set.
+bool weigh(const Ingest& ingest, const Source& source, Admission* admission) {
   const Request& request = ingest.request;
   Admission& a = *admission;
   if (request.into != nullptr) {
@@ -118,20 +106,31 @@ bool admit(const Ingest& ingest, const Source& source, Admission* admission) noe
     a.decision = decide(source, a.demand, request.copy);
   }
   a.source = source;
-  if (a.decision.action == Action::share) return true;
-  // A listener runs Python, and the GIL is released in long copies: a producer may change its own
-  // extents meanwhile.
+  if (a.decision.action == Action::share && !watched() && request.dry == nullptr) return true;
   std::copy_n(source.shape, source.ndim, a.shape);
   std::copy_n(source.strides, source.ndim, a.strides);
   a.source.shape = a.shape;
   a.source.strides = a.strides;
-  const Move move{a.decision, a.source, a.demand, ingest.from()};
-  if (a.decision.action == Action::copy) return record(move);
-  refuse(move);
-  return false;
+  return true;
 }
 
-PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& owner) noexcept {
+Move move_of(const Ingest& ingest, const Admission& admission) {
+  return {admission.decision, admission.source, admission.demand, ingest.from()};
+}
+
+/// What has to be decided. Apart, so that what needs no decision needs no room for one either.
+[[gnu::noinline]] PyObject* settle(const Ingest& ingest, const Source& source, Owner&& owner) {
+  Admission admission;
+  if (DryRun* dry = ingest.request.dry) {
+    return weigh(ingest, source, &admission)
+               ? stop_at(move_of(ingest, admission), std::move(owner), dry)
+               : nullptr;
+  }
+  return admit(ingest, source, &admission) ? carry_out(ingest, &admission, std::move(owner))
+                                           : nullptr;
+}
+
+PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) {
   if (admission.decision.action == Action::share)
     return share(ingest.type, admission.source, std::move(owner));
   Tensor* into = ingest.request.into;
@@ -147,6 +146,28 @@ PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& ow
   if (into != nullptr && (admission.source.reasons & sign_reasons) == 0)
     return write_source(into, admission.source) ? Py_NewRef(into->object()) : nullptr;
   return copy_of(ingest.type, admission.source, admission.demand);
+}
+
+}  // namespace
+
+PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept {
+  if (ingest.request.is_plain() && plainly_shares(source) && !watched())
+    return share(ingest.type, source, std::move(owner));
+  return settle(ingest, source, std::move(owner));
+}
+
+bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept {
+  if (!weigh(ingest, source, admission)) return false;
+  const Move move = move_of(ingest, *admission);
+  if (admission->decision.action == Action::refuse) {
+    refuse(move);
+    return false;
+  }
+  return admission->recording.emplace(move).allowed();
+}
+
+PyObject* carry_out(const Ingest& ingest, Admission* admission, Owner&& owner) noexcept {
+  return admission->recording->done(make(ingest, *admission, std::move(owner)));
 }
 
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept {

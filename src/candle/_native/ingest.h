@@ -1,6 +1,8 @@
 // The ways in. Every route ends in `finish`, which decides and then shares or copies.
 #pragma once
 
+#include <optional>
+
 #include "decide.h"
 #include "layout.h"
 #include "move.h"
@@ -26,16 +28,17 @@ struct Ingest {
 PyObject* finish(const Ingest& ingest, const Source& source, Owner&& owner) noexcept;
 
 /// The two halves of `finish`, for a producer whose memory is not ours until the move is certain:
-/// its decision, which is recorded where it copies, and the rest.
+/// its decision, which is told to who watches, and the rest.
 struct Admission {
   Decision decision;
   Demand demand;
   Source source;
   int64_t shape[max_ndim], strides[max_ndim];
+  std::optional<Recording> recording;
 };
-/// False with an error set where the move is refused, or a listener forbids it.
+/// False with an error set where the move is refused, or a watcher forbids it.
 bool admit(const Ingest& ingest, const Source& source, Admission* admission) noexcept;
-PyObject* carry_out(const Ingest& ingest, const Admission& admission, Owner&& owner) noexcept;
+PyObject* carry_out(const Ingest& ingest, Admission* admission, Owner&& owner) noexcept;
 
 /// Anything: rule 1 of docs/design.md. nullptr with an error set.
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;

@@ -229,10 +229,12 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   const Request& request = ingest.request;
   if (request.stream != nullptr && host_memory(source.device) && !parse_host_stream(request.stream))
     return nullptr;
-  if (request.is_plain() && plainly_shares(source)) {
+  if (request.is_plain() && plainly_shares(source) && !watched()) {
     Owner owner = take(capsule, versioned, pointer);
     return owner ? share(ingest.type, source, std::move(owner)) : nullptr;
   }
+  // Whose capsule it is may go on using it.
+  if (request.dry != nullptr) return finish(ingest, source, Owner::object(Ref::borrow(capsule)));
   const bool lent = !host_memory(source.device);
   Lending lending(&source);
   if (lent && record == nullptr) {
@@ -248,11 +250,11 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   }
   Admission admission;
   if (!admit(ingest, source, &admission)) return nullptr;
-  // A listener that was told of a copy may have used the capsule.
+  // A watcher that was told of the move may have used the capsule.
   if (const char* now = PyCapsule_GetName(capsule); now != name) return unusable(now);
   Owner owner = take(capsule, versioned, pointer);
   if (!owner || (lent && !DeviceMemory::lend(source, &owner, std::move(lending)))) return nullptr;
-  return carry_out(ingest, admission, std::move(owner));
+  return carry_out(ingest, &admission, std::move(owner));
 }
 
 PyObject* refused_by_table(const Ingest& ingest, const TypeRecord& record) {

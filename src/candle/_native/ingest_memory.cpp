@@ -35,11 +35,12 @@ bool bad_interface(const Ingest& ingest, const char* what) {
   return false;
 }
 
-void no_such_dtype(const Ingest& ingest, const char* said) {
-  PyErr_Format(PyExc_BufferError,
-               "candle has no dtype for the elements of %s, which it calls \"%s\"; convert them to "
-               "numbers first",
-               ingest.producer(), said);
+void no_such_dtype(const Ingest& ingest, Route route, const char* said) {
+  Fact fact;
+  PyOS_snprintf(fact.text, sizeof fact.text,
+                "candle has no dtype for the elements, which %.100s calls \"%.60s\"",
+                ingest.producer(), said);
+  refuse_by(route, "no_dtype", fact.text, ingest.from());
 }
 
 /// Checks what every byte-counted layout has to hold. False with an error set.
@@ -171,7 +172,7 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
   }
   source->dtype = parse_typestr(text, &source->swapped);
   if (source->dtype == unknown_dtype) {
-    no_such_dtype(ingest, text);
+    no_such_dtype(ingest, source->route, text);
     return false;
   }
   const Ref extents = entry(interface, "shape");
@@ -254,7 +255,7 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
                      ? unknown_dtype
                      : parse_typestr(with_size, &source.swapped);
   if (source.dtype == unknown_dtype) {
-    no_such_dtype(ingest, with_size);
+    no_such_dtype(ingest, Route::array_struct, with_size);
     return true;
   }
   source.swapped = (interface->flags & not_swapped_flag) == 0 && interface->itemsize > 1;
@@ -343,7 +344,7 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
   Source source;
   source.dtype = parse_format(view->format, view->itemsize, &source.swapped);
   if (source.dtype == unknown_dtype) {
-    no_such_dtype(ingest, view->format == nullptr ? "" : view->format);
+    no_such_dtype(ingest, Route::buffer, view->format == nullptr ? "" : view->format);
     return true;
   }
   if (view->suboffsets != nullptr) {

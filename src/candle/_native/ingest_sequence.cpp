@@ -1,6 +1,7 @@
 // Numbers, nested sequences of numbers, and sequences of tensors: the routes that have no memory to
 // share.
 #include <algorithm>
+#include <optional>
 
 #include "copying.h"
 #include "device_memory.h"
@@ -133,6 +134,75 @@ struct Survey {
   }
 };
 
+/// Python values as the source of a move, which always builds, on `at`, and may go on from there.
+/// The arrays stay the caller's.
+struct Building {
+  const Ingest& ingest;
+  Source source;
+  Demand demand;
+  Decision decision;
+  int64_t strides[max_ndim];
+  std::optional<Recording> recording;
+
+  Building(const Ingest& of, Route route, DTypeId dtype, int32_t ndim, const int64_t* shape,
+           DLDevice at = {kDLCPU, 0})
+      : ingest(of) {
+    source.size = std::max<int64_t>(count_elements(ndim, shape), 0);
+    source.shape = shape;
+    source.strides = strides;
+    source.unit = dtype_table[dtype].dlpack.bits;
+    source.ndim = ndim;
+    source.dtype = dtype;
+    source.route = route;
+    source.device = cuda_memory(at) ? at : DLDevice{kDLCPU, 0};
+    source.reasons = bit(Reason::python_values);
+    compact_strides(ndim, shape, strides);
+    demand.host_only = false;
+    demand.somewhere = ingest.request.somewhere;
+    demand.device = ingest.request.device;
+    decision = decide(source, demand, ingest.request.copy);
+  }
+
+  Move move() const { return {decision, source, demand, ingest.from()}; }
+
+  /// Whether the values are to be read: not where that is refused, or only planned. `result` is the
+  /// plan's tensor, or nullptr.
+  bool goes_on(PyObject** result) {
+    DryRun* dry = ingest.request.dry;
+    *result = dry != nullptr ? stop_at(move(), Owner(), dry) : nullptr;
+    if (dry != nullptr) return false;
+    if (decision.action == Action::refuse) {
+      refuse(move());
+      return false;
+    }
+    return recording.emplace(move()).allowed();
+  }
+
+  /// What was made of the values, where it was asked for; or what was planned.
+  PyObject* done(Ref&& made) {
+    if (!made || !recording) return made.release();
+    if ((decision.reasons & bit(Reason::device)) != 0)
+      made = Ref::steal(device_copy(reinterpret_cast<Tensor*>(made.get()), demand));
+    return recording->done(made.release());
+  }
+};
+
+/// Whether nobody has to be told or asked before values are read.
+bool builds_at_once(const Request& request) {
+  return !watched() && request.copy != CopyMode::never && !request.somewhere &&
+         request.dry == nullptr;
+}
+
+/// Makes a tensor of Python values, as a move like any other.
+template <typename Make>
+PyObject* build(const Ingest& ingest, Route route, DTypeId dtype, int32_t ndim,
+                const int64_t* shape, Make make) {
+  if (builds_at_once(ingest.request)) return make();
+  Building building(ingest, route, dtype, ndim, shape);
+  PyObject* planned = nullptr;
+  return building.goes_on(&planned) ? building.done(Ref::steal(make())) : planned;
+}
+
 /// Writes the numbers of a surveyed sequence in row-major order.
 struct Filler {
   Tensor* tensor;
@@ -167,20 +237,26 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
       return nullptr;
     }
   }
-  Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
-  if (tensor == nullptr) return nullptr;
-  Ref owned = Ref::steal(tensor->object());
-  Filler filler{tensor};
-  return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
+  return build(ingest, Route::sequence, dtype, survey.known, survey.shape, [&]() -> PyObject* {
+    Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
+    if (tensor == nullptr) return nullptr;
+    Ref owned = Ref::steal(tensor->object());
+    Filler filler{tensor};
+    return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
+  });
 }
 
 /// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the
 /// sequence's.
 struct Stacker {
+  Stacker(const Ingest& of, const Survey& surveyed) : ingest(of), survey(surveyed) {}
+
   const Ingest& ingest;
   const Survey& survey;
-  Ref result;
+  Ref result;  // of a dry run: a tensor without memory
+  std::optional<Building> building;
   int64_t next = 0;  // the leaf to come
+  int64_t shape[max_ndim];
 
   bool place(PyObject* x, int32_t at) {
     if (at < survey.depth) {
@@ -191,13 +267,16 @@ struct Stacker {
                        [this, at](PyObject* item) { return place(item, at + 1); });
     }
     Request request;
+    DryRun dry;
+    if (ingest.request.dry != nullptr) request.dry = &dry;
+    const Quiet step;                                              // the whole is one move
     if (is_plain_number(x)) request.dtype = ingest.request.dtype;  // one rounding, no detour
     const Ref leaf = Ref::steal(ingest_anything(state.tensor_type, x, request));
     return leaf && append(reinterpret_cast<Tensor*>(leaf.get()));
   }
 
   bool append(Tensor* leaf) {
-    if (!result && !start(leaf)) return false;
+    if (!building && !start(leaf)) return false;
     auto* whole = reinterpret_cast<Tensor*>(result.get());
     const int32_t depth = survey.depth;
     const bool same_shape =
@@ -214,6 +293,7 @@ struct Stacker {
                    whole->row().name, leaf->row().name);
       return false;
     }
+    if (ingest.request.dry != nullptr) return true;
     Tensor* part = new_view(whole, leaf->ndim());
     if (part == nullptr) return false;
     const Ref owned = Ref::steal(part->object());
@@ -230,45 +310,30 @@ struct Stacker {
                    max_ndim);
       return false;
     }
-    int64_t shape[max_ndim];
     std::copy_n(survey.shape, survey.depth, shape);
     std::copy_n(leaf->shape(), leaf->ndim(), shape + survey.depth);
     const DTypeId dtype =
         ingest.request.dtype == unknown_dtype ? leaf->dtype : ingest.request.dtype;
-    if (cuda_memory(leaf->device)) {  // stays where its parts are
+    building.emplace(ingest, Route::sequence, dtype, ndim, shape, leaf->device);
+    PyObject* planned = nullptr;
+    const Quiet::Lifted told;
+    if (!building->goes_on(&planned)) {
+      result = Ref::steal(planned);
+    } else if (cuda_memory(leaf->device)) {  // stays where its parts are
       result = Ref::steal(device_empty(dtype, ndim, shape, leaf->device));
-      return static_cast<bool>(result);
+    } else {
+      Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
+      result = Ref::steal(whole == nullptr ? nullptr : whole->object());
     }
-    Tensor* whole = allocate(ingest.type, dtype, ndim, shape);
-    if (whole == nullptr) return false;
-    result = Ref::steal(whole->object());
-    return true;
+    return static_cast<bool>(result);
   }
 };
 
-/// What was made of values, on the device that was asked for. That is no move, and is not recorded.
-PyObject* where_asked(const Ingest& ingest, Ref&& made) {
-  const Request& request = ingest.request;
-  if (!made || !request.somewhere) return made.release();
-  auto* tensor = reinterpret_cast<Tensor*>(made.get());
-  const Source source = source_of(tensor);
-  Demand demand;
-  demand.host_only = false;
-  demand.somewhere = true;
-  demand.device = request.device;
-  const Decision decision = decide(source, demand, CopyMode::if_needed);
-  if (decision.action == Action::share) return made.release();
-  if (decision.action == Action::copy) return device_copy(tensor, demand);
-  refuse({decision, source, demand, ingest.from()});
-  return nullptr;
-}
-
-bool forbids_copy(const Ingest& ingest) {
-  if (ingest.request.copy != CopyMode::never) return false;
-  PyErr_Format(
-      PyExc_ValueError,
-      "the elements of %s lie in no block of memory that could be shared; leave copy=False out",
-      ingest.producer());
+/// Whether it is asked where values lie that lie nowhere; a TypeError is set then.
+bool has_no_memory(const Ingest& ingest) {
+  if (ingest.request.dry == nullptr || !ingest.request.dry->memory_only) return false;
+  PyErr_Format(PyExc_TypeError, "%s holds Python values, which lie in no block of memory",
+               ingest.producer());
   return true;
 }
 
@@ -280,7 +345,7 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
   bool is_number;
   if (!scalar_of(ingest.x, &scalar, &is_number)) return true;
   if (!is_number) return false;
-  if (forbids_copy(ingest)) return true;
+  if (has_no_memory(ingest)) return true;
   DTypeId dtype = ingest.request.dtype;
   if (dtype == unknown_dtype) {
     dtype = default_dtype(scalar);
@@ -289,26 +354,28 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
       return true;
     }
   }
-  Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
-  if (tensor == nullptr) return true;
-  Ref owned = Ref::steal(tensor->object());
-  if (store(tensor->data, 0, dtype, scalar, ingest.x))
-    *result = where_asked(ingest, std::move(owned));
+  *result = build(ingest, Route::scalar, dtype, 0, nullptr, [&]() -> PyObject* {
+    Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
+    if (tensor == nullptr) return nullptr;
+    Ref owned = Ref::steal(tensor->object());
+    return store(tensor->data, 0, dtype, scalar, ingest.x) ? owned.release() : nullptr;
+  });
   return true;
 }
 
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept {
   *result = nullptr;
   if (!is_sequence(ingest.x)) return false;
-  if (forbids_copy(ingest)) return true;
+  if (has_no_memory(ingest)) return true;
   Survey survey;
   if (!survey.look(ingest.x, 0)) return true;
   if (survey.numbers_only) {
-    *result = where_asked(ingest, Ref::steal(from_numbers(ingest, survey)));
+    *result = from_numbers(ingest, survey);
     return true;
   }
-  Stacker stacker{ingest, survey, {}};
-  if (stacker.place(ingest.x, 0)) *result = where_asked(ingest, std::move(stacker.result));
+  Stacker stacker(ingest, survey);
+  if (!stacker.place(ingest.x, 0)) return true;
+  *result = stacker.building->done(std::move(stacker.result));
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include "demand.h"
 #include "device_memory.h"
 #include "elements.h"
+#include "explain.h"
 #include "export.h"
 #include "ingest.h"
 #include "simd.h"
@@ -244,9 +245,23 @@ PyMethodDef module_methods[] = {
     {"register", function_of<register_hooks>(), METH_FASTCALL | METH_KEYWORDS,
      "register($module, /, **hooks)\n--\n\nHands the core the Python callables and objects it "
      "needs."},
-    {"listen", listen, METH_O,
-     "listen($module, listener, /)\n--\n\nTells a callable of every copy before it is made; None: "
-     "nobody."},
+    {"watch", watch, METH_O,
+     "watch($module, change, /)\n--\n\nHow many watchers of moves there are more, or less."},
+    {"plan_in", function_of<plan_in>(), METH_FASTCALL,
+     "plan_in($module, x, dtype, device, /)\n--\n\nWhat asarray would do: a tensor like its "
+     "result, which may have no memory, and the Plan."},
+    {"plan_out", plan_out, METH_VARARGS,
+     "plan_out($module, t, demand, /)\n--\n\nThe Plan of an export: to numpy, torch, "
+     "dlpack, dlpack_legacy, or by a Demand."},
+    {"quietly", function_of<quietly>(), METH_FASTCALL,
+     "quietly($module, function, /, *arguments)\n--\n\nCalls a function whose moves are steps of "
+     "another, or none of the caller's, and are not told."},
+    {"memory_of", memory_of, METH_O,
+     "memory_of($module, x, /)\n--\n\nWhere the elements of anything lie: address, shape, strides "
+     "and item in bits, DLPack's device."},
+    {"keeper", keeper, METH_O,
+     "keeper($module, x, /)\n--\n\nThe Python object that keeps the memory of a tensor, or of its "
+     "memoryview; or None."},
     {"dtype_rows", dtype_rows, METH_NOARGS,
      "dtype_rows($module, /)\n--\n\n(name, short name, code, bits, lanes, kind, typestr, format) "
      "of every dtype."},

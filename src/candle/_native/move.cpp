@@ -1,5 +1,10 @@
 #include "move.h"
 
+#include <algorithm>
+
+#include "layout.h"
+#include "tensor.h"
+
 namespace candle {
 
 namespace {
@@ -33,7 +38,7 @@ Ref full_name(PyTypeObject* type) {
 }
 
 /// The Plan that Python sees; nothing with an error set.
-Ref plan_of(const Move& move) {
+Ref make_plan(const Move& move) {
   const Ref reasons = reasons_of(move);
   const Ref producer = full_name(move.producer);
   if (!reasons || !producer) return {};
@@ -52,7 +57,7 @@ void raise_refusal(const Ref& plan) {
 
 }  // namespace
 
-void refuse(const Move& move) noexcept { raise_refusal(plan_of(move)); }
+void refuse(const Move& move) noexcept { raise_refusal(make_plan(move)); }
 
 void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* producer) noexcept {
   const Ref name = full_name(producer);
@@ -79,11 +84,93 @@ void blame_producer(const char* producer) noexcept {
   PyErr_Restore(type, value, traceback);
 }
 
-bool detail::tell_listener(const Move& move) noexcept {
-  if (state.hooks.listener == nullptr) return true;
-  const Ref listener = Ref::borrow(state.hooks.listener);
-  const Ref plan = plan_of(move);
-  return plan && static_cast<bool>(Ref::steal(PyObject_CallOneArg(listener.get(), plan.get())));
+thread_local int Quiet::depth = 0;
+
+void Recording::begin(const Move& move) noexcept {
+  if (Quiet::now() || state.hooks.watching == nullptr) return;
+  PyObject* value = nullptr;
+  allowed_ = PyContextVar_Get(state.hooks.watching, nullptr, &value) == 0;
+  const Ref watchers = Ref::steal(value);
+  if (!watchers || watchers.get() == Py_None) return;
+  const Ref plan = make_plan(move);
+  PyObject* asked = asked_for(move.decision, move.demand) ? Py_True : Py_False;
+  Ref entry = plan ? Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.begin, watchers.get(),
+                                                             plan.get(), asked, nullptr))
+                   : Ref();
+  allowed_ = static_cast<bool>(entry);
+  if (!entry || entry.get() == Py_None) return;
+  entry_ = std::move(entry);
+  started_ = std::chrono::steady_clock::now();
+}
+
+void Recording::end() noexcept {
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - started_;
+  const Ref seconds = Ref::steal(PyFloat_FromDouble(taken.count()));
+  const Ref told = seconds ? Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.end, entry_.get(),
+                                                                     seconds.get(), nullptr))
+                           : Ref();
+  if (!told) PyErr_WriteUnraisable(state.hooks.end);
+}
+
+bool record_share(const Source& source, const char* consumer) noexcept {
+  if (!watched()) return true;
+  const Decision decision{source.route, Action::share, 0, 0};
+  Demand demand;
+  demand.consumer = consumer;
+  Recording recording({decision, source, demand, state.tensor_type});
+  return recording.done(recording.allowed());
+}
+
+namespace {
+
+/// Where a source's elements lie: address, shape, strides and item in bits, DLPack's device.
+Ref memory_of(const Source& source) {
+  int64_t strides[max_ndim];
+  for (int32_t i = 0; i < source.ndim; i++) strides[i] = source.strides[i] * source.unit;
+  const Ref shape = Ref::steal(extents_tuple(source.shape, source.ndim));
+  const Ref steps = Ref::steal(extents_tuple(strides, source.ndim));
+  if (!shape || !steps) return {};
+  return Ref::steal(Py_BuildValue(
+      "(KOOiii)", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(source.data)),
+      shape.get(), steps.get(), item_bits(dtype_table[source.dtype].dlpack, source.padded),
+      static_cast<int>(source.device.device_type), static_cast<int>(source.device.device_id)));
+}
+
+/// A tensor as a copy would be, without its memory.
+PyObject* phantom(const Source& source, const Demand& demand) {
+  Tensor* tensor = new_tensor(state.tensor_type, source.ndim);
+  if (tensor == nullptr) return nullptr;
+  tensor->data = reinterpret_cast<std::byte*>(uintptr_t{1} << 16);  // aligned for everybody
+  tensor->size = source.size;
+  tensor->device = copied_to(source, demand);
+  tensor->dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  tensor->read_only = false;
+  tensor->padded = !demand.packed && dtype_table[tensor->dtype].dlpack.bits < 8;
+  std::copy_n(source.shape, source.ndim, tensor->shape());
+  compact_strides(source.ndim, source.shape, tensor->strides());
+  return tensor->object();
+}
+
+}  // namespace
+
+bool plan_of(const Move& move, DryRun* dry) noexcept {
+  if (move.decision.action == Action::refuse) {
+    refuse(move);
+    return false;
+  }
+  dry->found = make_plan(move);
+  return static_cast<bool>(dry->found);
+}
+
+PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept {
+  if (dry->memory_only) {
+    dry->found = memory_of(move.source);
+    return dry->found ? Py_NewRef(Py_None) : nullptr;
+  }
+  if (!plan_of(move, dry)) return nullptr;
+  return move.decision.action == Action::share
+             ? share(state.tensor_type, move.source, std::move(owner))
+             : phantom(move.source, move.demand);
 }
 
 }  // namespace candle

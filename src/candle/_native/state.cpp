@@ -60,6 +60,9 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"recognise", &h.recognise},
       {"make_plan", &h.make_plan},
       {"refusal", &h.refusal},
+      {"watching", &h.watching},
+      {"begin", &h.begin},
+      {"end", &h.end},
       {"load_door", &h.load_door},
       {"numpy_in", &h.numpy_in},
       {"numpy_out", &h.numpy_out},
@@ -95,11 +98,10 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
   Py_RETURN_NONE;
 }
 
-PyObject* listen(PyObject*, PyObject* listener) {
-  const bool off = listener == Py_None;
-  Ref old = Ref::steal(state.hooks.listener);
-  state.hooks.listener = off ? nullptr : Py_NewRef(listener);
-  state.listeners.store(off ? 0 : 1, std::memory_order_relaxed);
+PyObject* watch(PyObject*, PyObject* change) {
+  const long more = PyLong_AsLong(change);
+  if (more == -1 && PyErr_Occurred()) return nullptr;
+  state.watchers.fetch_add(static_cast<int>(more), std::memory_order_relaxed);
   Py_RETURN_NONE;
 }
 

@@ -36,9 +36,11 @@ struct Hooks {
   PyObject* make_device;   // DLPack type, number -> Device
   PyObject* as_device;     // anything -> Device
   PyObject* recognise;     // type -> Record or None (frameworks)
-  PyObject* make_plan;     // route, action, nbytes, reasons, producer, consumer -> Plan
-  PyObject* refusal;       // Plan -> the exception to raise
-  PyObject* listener;      // told of the Plan of every copy, while somebody listens
+  PyObject* make_plan;     // route, action, nbytes, reasons, producer, consumer -> Plan (plan)
+  PyObject* refusal;       // Plan -> the exception to raise (ledger)
+  PyObject* watching;      // a ContextVar: who watches moves, or None (ledger)
+  PyObject* begin;         // watchers, Plan, whether it was asked for -> entry or None (ledger)
+  PyObject* end;           // entry, seconds (ledger)
   PyObject* load_door;     // name of a framework -> (exchange table, Demand, ...) (frameworks)
   PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
   PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
@@ -54,12 +56,12 @@ struct State {
   PyTypeObject* buffer_type;
   Names names;
   Hooks hooks;
-  PyObject* max_version_names;  // ("max_version",)
-  PyObject* stream_name;        // ("stream",)
-  PyObject* stream_names;       // ("stream", "max_version")
-  PyObject* newest_version;     // (1, 3)
-  PyObject* cpu_device;         // (1, 0), the answer of __dlpack_device__
-  std::atomic<int> listeners{0};
+  PyObject* max_version_names;   // ("max_version",)
+  PyObject* stream_name;         // ("stream",)
+  PyObject* stream_names;        // ("stream", "max_version")
+  PyObject* newest_version;      // (1, 3)
+  PyObject* cpu_device;          // (1, 0), the answer of __dlpack_device__
+  std::atomic<int> watchers{0};  // in all contexts together
 };
 extern State state;
 
@@ -70,9 +72,10 @@ int init_state() noexcept;
 PyObject* register_hooks(PyObject* module, PyObject* const* args, Py_ssize_t nargs,
                          PyObject* names);
 
-/// `_core.listen(callable)`: who is told of every copy; None: nobody.
-PyObject* listen(PyObject* module, PyObject* listener);
+/// `_core.watch(change)`: how many watchers more there are.
+PyObject* watch(PyObject* module, PyObject* change);
 
+struct DryRun;
 struct Tensor;
 
 /// What a caller asked for in an ingest or export.
@@ -85,10 +88,11 @@ struct Request {
   DLDevice device = {kDLCPU, 0};
   PyObject* stream = nullptr;  // borrowed; of a raw capsule: where work on it may be pending
   bool detached = false;       // the caller's word that gradients end here
+  DryRun* dry = nullptr;       // nothing is moved
 
   bool is_plain() const {
     return copy != CopyMode::always && dtype == unknown_dtype && !c_order && into == nullptr &&
-           !somewhere;
+           !somewhere && dry == nullptr;
   }
 };
 

@@ -96,6 +96,9 @@ class Owner {
     return {Kind::storage, handle_};
   }
 
+  /// The Python object behind this, if it is one. Borrowed.
+  PyObject* python_object() const noexcept;
+
   /// The lent device memory behind this, if any.
   DeviceMemory* device_memory() const noexcept;
 
@@ -148,6 +151,12 @@ class Storage {
 };
 
 inline void Owner::retain(Storage* storage) noexcept { storage->retain(); }
+
+inline PyObject* Owner::python_object() const noexcept {
+  if (kind_ == Kind::storage) return handle_.storage->owner_.python_object();
+  if (kind_ == Kind::buffer) return handle_.buffer->obj;
+  return kind_ == Kind::object ? handle_.object : nullptr;
+}
 
 inline DeviceMemory* Owner::device_memory() const noexcept {
   if (kind_ == Kind::storage) return handle_.storage->owner_.device_memory();

@@ -86,7 +86,7 @@ def empty(shape: tuple[int, ...], dtype: DType, device: int) -> Tensor:
         bits *= extent
     provider = provider_for()
     with provider.on(device, 0):
-        data = _core.from_dlpack(provider.empty((bits + 7) // 8))
+        data = _core.quietly(_core.from_dlpack, provider.empty((bits + 7) // 8))
     return _core.of_bytes(data, shape, dtype.id)
 
 

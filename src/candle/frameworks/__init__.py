@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
+from ..ledger import passed_through
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _FILES = {
     "torch": "torch",
 }
 
+
+passed_through.update(_FILES)
 
 # Those whose tensors can be asked for by name -> the file here that gives them.
 _TARGETS = {
@@ -168,6 +171,23 @@ def is_number(cls: type) -> bool:
     """Tell whether objects of a type are one number with an array's protocols: numpy's scalars."""
     np = sys.modules.get("numpy")
     return np is not None and issubclass(cls, np.generic)
+
+
+def demand(name: str) -> _core.Demand:
+    """Say what a framework takes that has no door in the native core."""
+    takes: _core.Demand = _file(name).demand()  # type: ignore[attr-defined]
+    return takes
+
+
+def owner(x: object) -> object:
+    """Give what a framework's tensor says that its memory belongs to, or None."""
+    for base in type(x).__mro__[:-1]:
+        name = _FILES.get(str(base.__module__).partition(".")[0])
+        found = None if name is None else getattr(_file(name), "owner", None)
+        if found is not None:
+            belongs: object = found(x)
+            return belongs
+    return None
 
 
 def _numpy_in(dtype: object) -> int:

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "examples", "record", "target"]
+__all__ = ["current_stream", "demand", "examples", "record", "target"]
+
+_DTYPES = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+)
 
 
 class _Stream:
@@ -27,6 +33,13 @@ class _Stream:
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return (0, self.stream.ptr)
+
+
+def demand() -> _core.Demand:
+    """Say what cupy takes of memory on CUDA devices."""
+    return _core.Demand(
+        "cupy", dtypes=_DTYPES, negative_strides=False, host_only=False, route="dlpack_versioned"
+    )
 
 
 def current_stream(index: int) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
-from ..plan import refuse
+from ..ledger import refuse
 from .record import Record
 from .sparse import refuse_sparse
 from .target import Target
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["examples", "give", "hazards", "record", "target"]
+__all__ = ["demand", "examples", "give", "hazards", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -38,6 +38,7 @@ def _demand(narrows: tuple[str, ...]) -> _core.Demand:
         alignment=64,
         negative_strides=False,
         host_only=False,
+        route="dlpack_legacy",
     )
 
 
@@ -91,12 +92,18 @@ class _Handout:
         return (1, 0) if device.type in ("cpu", "cuda_host", "rocm_host") else device.dlpack
 
 
+def demand() -> _core.Demand:
+    """Say what jax takes as it is configured now."""
+    import jax
+
+    return _with_x64 if jax.config.jax_enable_x64 else _without_x64
+
+
 def give(t: Tensor, copy: bool | None) -> Any:
     """Make a jax.Array over a tensor's memory, or of a copy where jax cannot take it."""
     import jax
 
-    demand = _with_x64 if jax.config.jax_enable_x64 else _without_x64
-    return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand, copy)))
+    return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand(), copy)))
 
 
 def _share(t: Tensor) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
-from ..plan import refuse
+from ..ledger import refuse
 from .record import Record
 from .target import Target
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["dtype_in", "dtype_out", "examples", "record", "target"]
+__all__ = ["dtype_in", "dtype_out", "examples", "owner", "record", "target"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -45,6 +45,11 @@ def record(cls: type, base: type) -> Record | None:
     if issubclass(cls, np.ndarray | np.generic):
         return Record("stand_in", stand_in=_array)
     return None
+
+
+def owner(x: Any) -> object:
+    """Give what an array's memory belongs to, as far as the array says."""
+    return getattr(x, "base", None)
 
 
 def dtype_in(dtype: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plan import refuse
+from ..ledger import refuse
 from .record import Record
 
 TYPE_CHECKING = False

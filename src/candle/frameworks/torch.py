@@ -6,7 +6,8 @@ import sys
 import warnings
 
 from .._native import _core
-from ..plan import ReadOnlyCopyWarning, refuse
+from ..ledger import refuse
+from ..plan import ReadOnlyCopyWarning
 from .record import Record
 from .target import Target
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "detached", "door", "examples", "hazards", "record", "target"]
+__all__ = ["current_stream", "detached", "door", "examples", "hazards", "owner", "record", "target"]
 
 _DTYPES = (
     "bool",
@@ -133,6 +134,12 @@ def record(cls: type, base: type) -> Record | None:
         record_stream=_record_stream,
         explain=_explain,
     )
+
+
+def owner(x: Any) -> object:
+    """Give the storage that a tensor lies in."""
+    torch = _module()
+    return x.untyped_storage() if isinstance(x, torch.Tensor) else None
 
 
 def current_stream(index: int) -> int:

@@ -1,0 +1,131 @@
+"""`explain`: what a move would do, asked of the code that makes it."""
+
+from __future__ import annotations
+
+from . import frameworks
+from ._native import _core
+from .ledger import unwatched
+from .plan import Plan, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from ._native._core import Demand
+
+__all__ = ["explain"]
+
+# Their Demand is the native core's; that of the others is in their file in frameworks/.
+_NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
+_DOORS = ("candle", *_NATIVE, "jax", "cupy")
+
+
+def explain(
+    x: object,
+    to: str | ModuleType | None = None,
+    *,
+    dtype: object = None,
+    device: object = None,
+) -> Plan:
+    """Say what a move would do, and why. Moves nothing, and allocates nothing of the data's size.
+
+    Parameters
+    ----------
+    x
+        Anything that `candle.asarray` takes. A raw capsule is not consumed. What has no other
+        protocol than ``__array__`` is asked for it: it alone knows what that would give.
+    to : str or module, optional
+        Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
+        ``"cupy"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such
+        capsules.
+    dtype, device : optional
+        What the caller would ask `candle.asarray` for.
+
+    Returns
+    -------
+    Plan
+        Of ``asarray(x, dtype=dtype, device=device)``, and of the export of its result: `t.numpy`,
+        `t.torch`, `t.jax`, `t.__dlpack__`, all with ``copy=None``. Where `x` is not candle's and
+        goes on to another framework, `Plan.steps` has both moves, and the plan is their sum. A move
+        that would be refused has the action ``"refuse"`` and the reasons that the exception's plan
+        would have.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where `x` is nothing that has elements, or for wrong arguments.
+    ImportError
+        Where `to` is not installed.
+
+    Examples
+    --------
+    >>> import candle
+    >>> candle.explain(candle.zeros((4, 3)).T, "jax").action
+    'share'
+    >>> candle.explain(candle.zeros((4, 3))[:, :2], "dlpack").action
+    'share'
+    """
+    name = _name_of(to)
+    with unwatched():
+        if name == "candle":
+            return _in(x, dtype, device)[0]
+        door: str | Demand = name if name in _NATIVE else frameworks.demand(name)
+        first, tensor = _in(x, dtype, device)
+        if name == "cupy" and device is None and tensor is not None and tensor.device.type == "cpu":
+            first, tensor = _in(x, dtype, "cuda")
+        if tensor is None:
+            return _sum((first,), name)
+        last = _out(tensor, door, name)
+    own = isinstance(x, _core.Tensor) and first.action == "share"
+    return last if own else _sum((first, last), last.consumer)
+
+
+def _name_of(to: str | ModuleType | None) -> str:
+    if to is None:
+        return "candle"
+    name = to if isinstance(to, str) else str(getattr(to, "__name__", to)).partition(".")[0]
+    if name not in _DOORS:
+        raise ValueError(f"to={to!r}: explain knows {', '.join(_DOORS)}")
+    return name
+
+
+def _in(x: object, dtype: object, device: object) -> tuple[Plan, _core.Tensor | None]:
+    try:
+        tensor, plan = _core.plan_in(x, dtype, device)
+    except BufferError as error:
+        return _refused(error, _type_name(x), "candle"), None
+    return plan, tensor
+
+
+def _out(tensor: _core.Tensor, door: str | Demand, name: str) -> Plan:
+    try:
+        return _core.plan_out(tensor, door)
+    except BufferError as error:
+        return _refused(error, "candle", name)
+
+
+def _refused(error: BufferError, producer: str, consumer: str) -> Plan:
+    plan = getattr(error, "plan", None)
+    if isinstance(plan, Plan):
+        return plan
+    return Plan("unknown", "refuse", 0, (Reason("producer", str(error)),), producer, consumer)
+
+
+def _type_name(x: object) -> str:
+    cls = type(x)
+    return (
+        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    )
+
+
+def _sum(steps: tuple[Plan, ...], consumer: str) -> Plan:
+    actions = {step.action for step in steps}
+    return Plan(
+        " -> ".join(step.route for step in steps),
+        next(action for action in ("refuse", "copy", "share") if action in actions),
+        sum(step.nbytes for step in steps),
+        tuple(reason for step in steps for reason in step.reasons),
+        steps[0].producer,
+        consumer,
+        steps,
+    )

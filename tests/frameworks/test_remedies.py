@@ -1,0 +1,274 @@
+"""Every reason: a move that has it, and the same move once its remedy was followed."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import candle
+from candle.plan import FATAL, REMEDIES
+from candle.testing import Producer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+
+
+def traced(move: Callable[[], object]) -> candle.Plan:
+    """The plan of the last move that a call makes, or is refused."""
+    with candle.trace() as moves:
+        try:
+            move()
+        except BufferError as error:
+            return error.plan  # type: ignore[attr-defined,no-any-return]
+    return moves[-1]
+
+
+def shares(x: object, to: str = "candle") -> bool:
+    """Whether it does, and is seen to under `copy=False`."""
+    t = candle.asarray(x, copy=False)
+    if to != "candle":
+        getattr(t, to)(copy=False)
+    return candle.explain(x, to).action == "share"
+
+
+def frozen() -> candle.Tensor:
+    return candle.asarray(struct.pack("4f", 1, 2, 3, 4)).view("float32")
+
+
+def misaligned() -> Any:
+    return np.frombuffer(bytearray(17), "u1")[1:].view("f4")
+
+
+def stepped() -> candle.Tensor:
+    return candle.zeros((16, 16))[:, ::2]
+
+
+class Case(NamedTuple):
+    """`plan` has the reason; `follow` does what the remedy says, and whether that helped."""
+
+    plan: Callable[[], candle.Plan]
+    follow: Callable[[], bool]
+    needs: str = "numpy"
+
+
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def conjugate() -> Any:
+    return torch().zeros(4, dtype=torch().complex64).conj()
+
+
+def wrapped() -> Any:
+    base = torch()
+
+    class Wrapper(base.Tensor):  # type: ignore[misc,name-defined]
+        @staticmethod
+        def __new__(cls: Any, inside: Any) -> Any:
+            made = base.Tensor._make_wrapper_subclass(cls, inside.shape, dtype=inside.dtype)
+            made.inside = inside
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, *arguments: Any) -> Any:
+            raise NotImplementedError
+
+    return Wrapper(base.ones(3))
+
+
+def quantised() -> Any:
+    return torch().quantize_per_tensor(torch().ones(3), 0.1, 0, torch().quint8)
+
+
+def nested() -> Any:
+    return torch().nested.nested_tensor([torch().ones(2), torch().ones(3)])
+
+
+RECORDS = np.zeros(3, [("a", "f8"), ("b", "f8")])
+BAD = Producer(shape=(4,), raises=RuntimeError("not today"))
+
+CASES: dict[str, Case] = {
+    "requested": Case(
+        lambda: traced(lambda: candle.asarray(np.zeros(3), copy=True)), lambda: shares(np.zeros(3))
+    ),
+    "dtype": Case(lambda: candle.explain(np.zeros(3), dtype="int8"), lambda: shares(np.zeros(3))),
+    "order": Case(
+        lambda: traced(lambda: candle.zeros((2, 3)).T.reshape(6, copy=False)),
+        lambda: candle.zeros((3, 2)).reshape(6, copy=False).size == 6,
+    ),
+    "byte_order": Case(
+        lambda: candle.explain(np.zeros(3, ">i4")),
+        lambda: shares((x := np.zeros(3, ">i4")).astype(x.dtype.newbyteorder("="))),
+    ),
+    "misaligned": Case(
+        lambda: candle.explain(misaligned()), lambda: shares(candle.empty(4).numpy())
+    ),
+    "odd_stride": Case(
+        lambda: candle.explain(np.zeros(3, "u4,u1")["f0"]),
+        lambda: shares(np.zeros(3, "u4,u1")["f0"].copy()),
+    ),
+    "negative_stride": Case(
+        lambda: candle.explain(np.zeros(3)[::-1], "torch"),
+        lambda: shares(candle.asarray(np.zeros(3)[::-1]).contiguous(), "torch"),
+        "torch",
+    ),
+    "read_only": Case(
+        lambda: candle.explain(frozen(), "torch"), lambda: shares(frozen().copy(), "torch"), "torch"
+    ),
+    "not_dense": Case(
+        lambda: candle.explain(stepped(), "jax"),
+        lambda: shares(stepped().contiguous(), "jax"),
+        "jax",
+    ),
+    "alignment": Case(
+        lambda: candle.explain(candle.zeros(17)[1:], "jax"),
+        lambda: shares(candle.empty(16, align=256), "jax"),
+        "jax",
+    ),
+    "conj_bit": Case(
+        lambda: candle.explain(conjugate()), lambda: shares(conjugate().resolve_conj()), "torch"
+    ),
+    "neg_bit": Case(
+        lambda: candle.explain(conjugate().imag),
+        lambda: shares(conjugate().imag.resolve_neg()),
+        "torch",
+    ),
+    "packed": Case(
+        lambda: candle.explain(candle.zeros(4, dtype="int4"), "numpy"),
+        lambda: shares(candle.zeros(4, dtype="int4").view("uint8"), "numpy"),
+    ),
+    "device": Case(
+        lambda: candle.explain(Producer(shape=(4,), device=(2, 0)), "numpy"),
+        # The copy takes a device; that it would be made is what can be seen without one.
+        lambda: candle.explain(Producer(shape=(4,), device=(2, 0)), "numpy").action == "copy",
+    ),
+    "python_values": Case(lambda: candle.explain([1, 2]), lambda: shares(np.array([1, 2]))),
+    "dtype_unknown": Case(
+        lambda: candle.explain(candle.zeros(3, dtype="float8_e3m4"), "torch"),
+        lambda: shares(candle.zeros(3, dtype="float8_e3m4").to("float32"), "torch"),
+        "torch",
+    ),
+    "would_narrow": Case(
+        lambda: candle.explain(candle.zeros(3, dtype="float64"), "jax"),
+        lambda: shares(candle.zeros(3, dtype="float64").to("float32"), "jax"),
+        "jax",
+    ),
+    "foreign_device": Case(
+        lambda: candle.explain(Producer(shape=(4,), device=(8, 0)), "numpy"),
+        lambda: shares(Producer(shape=(4,))),
+    ),
+    "requires_grad": Case(
+        lambda: candle.explain(torch().ones(3, requires_grad=True)),
+        lambda: shares(torch().ones(3, requires_grad=True).detach()),
+        "torch",
+    ),
+    "no_cast": Case(
+        lambda: candle.explain(np.zeros(3, "complex64"), dtype="float32"),
+        lambda: candle.asarray(np.zeros(3, "complex64").real, dtype="float32").size == 3,
+    ),
+    "masked": Case(
+        lambda: candle.explain(np.ma.masked_array([1.0, 2.0], [0, 1])),
+        lambda: shares(np.ma.masked_array([1.0, 2.0], [0, 1]).filled(0)),
+    ),
+    "sparse": Case(
+        lambda: candle.explain(torch().eye(3).to_sparse()),
+        lambda: shares(torch().eye(3).to_sparse().to_dense()),
+        "torch",
+    ),
+    "no_memory": Case(
+        lambda: candle.explain(torch().empty(3, device="meta")),
+        lambda: shares(torch().empty_like(torch().empty(3, device="meta"), device="cpu")),
+        "torch",
+    ),
+    "quantised": Case(
+        lambda: candle.explain(quantised()),
+        lambda: shares(quantised().dequantize()) and shares(quantised().int_repr()),
+        "torch",
+    ),
+    "nested": Case(
+        lambda: candle.explain(nested()),
+        lambda: shares(torch().nested.to_padded_tensor(nested(), 0.0)),
+        "torch",
+    ),
+    "wrapper": Case(lambda: candle.explain(wrapped()), lambda: shares(wrapped().inside), "torch"),
+    "python_objects": Case(
+        lambda: candle.explain(np.array([1.0, 2.0], object)),
+        lambda: shares(np.array([1.0, 2.0], object).astype("float64")),
+    ),
+    "structured": Case(lambda: candle.explain(RECORDS), lambda: shares(RECORDS["a"])),
+    "datetime": Case(
+        lambda: candle.explain(np.zeros(3, "M8[s]")),
+        lambda: shares(np.zeros(3, "M8[s]").view("int64")),
+    ),
+    "long_double": Case(
+        lambda: candle.explain(np.zeros(3, "longdouble")),
+        lambda: shares(np.zeros(3, "longdouble").astype("float64")),
+    ),
+    "text": Case(
+        lambda: candle.explain(np.array(["ab"])), lambda: shares(np.frombuffer(b"ab", "uint8"))
+    ),
+    "bits": Case(
+        lambda: candle.explain(torch().zeros(3, dtype=torch().uint8).view(torch().bits8)),
+        lambda: shares(
+            torch().zeros(3, dtype=torch().uint8).view(torch().bits8).view(torch().uint8)
+        ),
+        "torch",
+    ),
+    "producer": Case(lambda: candle.explain(BAD), lambda: shares(Producer(shape=(4,)))),
+}
+
+
+def test_every_reason_has_a_case() -> None:
+    assert list(CASES) == list(REMEDIES)
+
+
+@pytest.mark.parametrize("code", CASES)
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*quantize_per_tensor.*")
+def test_the_remedy_helps(code: str) -> None:
+    case = CASES[code]
+    pytest.importorskip(case.needs)
+    plan = case.plan()
+    reason = next(reason for reason in plan.reasons if reason.code == code)
+    assert reason.fact
+    assert reason.remedy == REMEDIES[code]
+    assert (plan.action == "refuse") == (code in FATAL or code == "order")
+    assert case.follow()
+
+
+@pytest.mark.parametrize("code", [code for code in CASES if code not in FATAL])
+def test_allowing_the_copy_helps(code: str) -> None:
+    """The other remedy of what a copy puts right."""
+    needs = {"negative_stride": "torch", "read_only": "torch", "not_dense": "jax"}.get(code)
+    needs = needs or {"alignment": "jax", "conj_bit": "torch", "neg_bit": "torch"}.get(code)
+    if needs is not None:
+        pytest.importorskip(needs)
+    moves: dict[str, Callable[[], object]] = {
+        "order": lambda: candle.zeros((2, 3)).T.reshape(6),
+        "byte_order": lambda: candle.asarray(np.zeros(3, ">i4")),
+        "misaligned": lambda: candle.asarray(misaligned()),
+        "odd_stride": lambda: candle.asarray(np.zeros(3, "u4,u1")["f0"]),
+        "negative_stride": lambda: candle.asarray(np.zeros(3)[::-1]).torch(),
+        "read_only": lambda: frozen().torch(),
+        "not_dense": lambda: stepped().jax(),
+        "alignment": candle.zeros(17)[1:].jax,
+        "conj_bit": lambda: candle.asarray(conjugate()),
+        "neg_bit": lambda: candle.asarray(conjugate().imag),
+        "packed": lambda: candle.zeros(4, dtype="int4").numpy(),
+        "python_values": lambda: candle.asarray([1, 2]),
+    }
+    if code not in moves:
+        assert code in ("requested", "dtype", "device")
+        return
+    codes = {reason.code for reason in traced(moves[code]).reasons}
+    assert code in codes
+    with candle.strict(allow=codes):
+        moves[code]()
+    if code != "python_values":
+        with candle.strict(), pytest.raises(candle.CopyError, match=REMEDIES[code][:10]):
+            moves[code]()

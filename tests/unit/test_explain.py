@@ -1,0 +1,118 @@
+"""`explain`: arguments, what it leaves alone, and how a plan looks."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+
+import candle
+from candle.testing import Producer, live
+
+
+def test_moves_nothing_and_allocates_nothing_of_its_size() -> None:
+    t = candle.zeros((1000, 1000))
+    before = live()
+    assert candle.explain(t, dtype="float64").nbytes == 8_000_000
+    assert candle.explain(t[::-1], "dlpack").nbytes == 4_000_000
+    assert candle.explain([1.0] * 1000).nbytes == 4000
+    assert candle.explain(t.T, "dlpack", dtype="int8").nbytes == 1_000_000
+    assert live() == before
+    assert (
+        candle.explain(candle.Tensor([1, 2]).broadcast_to((2**40, 2)), dtype="int8").nbytes == 2**41
+    )
+
+
+def test_nothing_is_told_of() -> None:
+    with candle.trace() as moves, candle.strict():
+        candle.explain(candle.zeros((3, 3)).T, dtype="float64")
+        candle.explain(candle.zeros((3, 3), dtype="complex64"), dtype="float32")
+    assert len(moves) == 0
+
+
+def test_a_raw_capsule_is_not_consumed() -> None:
+    t = candle.arange(4)
+    for keywords in ({}, {"max_version": (1, 3)}):
+        capsule = t.__dlpack__(**keywords)  # type: ignore[arg-type]
+        plan = candle.explain(capsule, "dlpack")
+        assert [step.action for step in plan.steps] == ["share", "share"]
+        assert candle.from_dlpack(capsule).data_ptr() == t.data_ptr()
+        with pytest.raises(BufferError, match="consumed"):
+            candle.from_dlpack(capsule)
+        assert "consumed" in candle.explain(capsule).reasons[0].fact
+
+
+def test_a_producers_own_capsule_gets_its_deleter() -> None:
+    producer = Producer(shape=(2, 3))
+    assert candle.explain(producer, "dlpack").action == "share"
+    assert producer.notes.deleted == 1
+
+
+def test_faults_of_a_producer() -> None:
+    plan = candle.explain(Producer(shape=(2,), raises=RuntimeError("out of order")))
+    assert (plan.action, plan.reasons[0].code) == ("refuse", "producer")
+    assert "out of order" in plan.reasons[0].fact
+    plan = candle.explain(Producer(shape=(-2,)), "numpy")
+    assert (plan.action, plan.consumer, plan.reasons[0].code) == ("refuse", "numpy", "producer")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"x": object()}, TypeError, "does not know"),
+        ({"x": "text"}, TypeError, "does not know"),
+        ({"x": [[1], [2, 3]]}, ValueError, "ragged"),
+        ({"x": 1, "to": "pytorch"}, ValueError, "explain knows candle, numpy, torch"),
+        ({"x": 1, "to": json}, ValueError, "explain knows"),
+        ({"x": 1, "dtype": "float31"}, TypeError, "float31"),
+        ({"x": 1, "device": "moon"}, ValueError, "moon"),
+    ],
+)
+def test_wrong_arguments_raise(arguments: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        candle.explain(arguments.pop("x"), arguments.pop("to", None), **arguments)
+
+
+def test_one_move_or_two() -> None:
+    t = candle.zeros((2, 3))
+    assert candle.explain(t, "dlpack").steps == ()
+    assert candle.explain(t).route == "candle"
+    plan = candle.explain(t, "dlpack", dtype="int8")
+    assert (plan.route, plan.action, plan.nbytes) == ("candle -> dlpack_versioned", "copy", 6)
+    assert [step.action for step in plan.steps] == ["copy", "share"]
+
+
+def test_how_a_plan_looks() -> None:
+    plan = candle.explain(candle.zeros((2, 3))[:, ::-1], "dlpack")
+    assert repr(plan) == (
+        "candle -> a consumer of DLPack by dlpack_versioned: copy, 24 bytes\n"
+        "  negative_stride: axis 1 has stride -1, and a consumer of DLPack takes no negative "
+        "strides; allow the copy, or take t.contiguous() first"
+    )
+    html = plan._repr_html_()
+    assert "-&gt;" in html
+    assert "<td>negative_stride</td>" in html
+    said = json.loads(json.dumps(plan.to_dict()))
+    assert said["reasons"][0] == {
+        "code": "negative_stride",
+        "fact": plan.reasons[0].fact,
+        "remedy": plan.reasons[0].remedy,
+    }
+    assert said["nbytes"] == 24
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert hash(pickle.loads(pickle.dumps(plan))) == hash(plan)
+    assert plan != candle.explain(candle.zeros((2, 3))[::-1], "dlpack")
+    assert candle.explain(candle.zeros(3))._repr_html_().startswith("<b>candle -&gt; candle")
+
+
+def test_refusals_carry_their_plan() -> None:
+    with pytest.raises(BufferError) as caught:
+        candle.zeros(3, dtype="complex64").to("float32")
+    assert not isinstance(caught.value, candle.CopyError)
+    plan = caught.value.plan  # type: ignore[attr-defined]
+    assert plan == candle.explain(candle.zeros(3, dtype="complex64"), dtype="float32") or (
+        plan.reasons[-1].code == "no_cast"
+    )
+    assert pickle.loads(pickle.dumps(caught.value)).plan == plan
