@@ -405,7 +405,7 @@ class _Check:
                 self.say(clause, "broken", f"{kind}: {said}")
 
     def let_go(self, kind: str, keywords: dict[str, Any]) -> None:
-        """Count references and resident memory over many exports, taken and not."""
+        """Count references and memory over many exports, taken and not."""
 
         def export(taken: bool) -> None:
             capsule = self.ask(**keywords)
@@ -419,14 +419,14 @@ class _Check:
                 for _ in range(1000):
                     export(taken)
                 gc.collect()
-                references, before = sys.getrefcount(self.obj), _resident()
+                references, before = sys.getrefcount(self.obj), _held()
                 for _ in range(_EXPORTS):
                     export(taken)
                 gc.collect()
                 more = sys.getrefcount(self.obj) - references
                 if more:
                     return f"{more / _EXPORTS:g} references to the object are left by each"
-                grown = _resident() - before
+                grown = _held() - before
                 return (
                     f"about {grown // _EXPORTS} bytes are left by each" if grown > 1 << 19 else ""
                 )
@@ -515,10 +515,11 @@ def _got(x: object) -> str:
     return f"it gives {type(x).__name__}" if name is None else f"it gives a capsule named {name!r}"
 
 
-def _resident() -> int:
-    """Bytes of this process in memory; 0 where the system does not say."""
+def _held() -> int:
+    """Bytes of data that this process has taken of the system; 0 where it does not say."""
+    # Not those in memory: the system may move some out meanwhile.
     try:
         with open("/proc/self/statm") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[5]) * 4096
     except OSError:
         return 0
