@@ -54,22 +54,24 @@ bool writable(const Tensor* dst) noexcept {
 
 bool decide_write(const Tensor* dst, const Source& source, Demand* demand,
                   Decision* decision) noexcept {
-  int64_t unused[max_ndim];
-  if (!broadcast_strides(source.ndim, source.shape, source.strides, dst->ndim(), dst->shape(),
-                         unused)) {
-    const Ref from = Ref::steal(extents_tuple(source.shape, source.ndim));
-    const Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
-    if (from && to) {
-      PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(),
-                   to.get());
-    }
-    return false;
-  }
   demand->host_only = false;
+  demand->somewhere = true;
+  demand->device = dst->device;
   demand->cast_to = dst->dtype;
   *decision = decide(source, *demand, CopyMode::always);
   decision->nbytes = bytes_of(dst->size, dst->dtype, dst->padded);
-  return true;
+  if (decision->action == Action::refuse) return true;
+  int64_t unused[max_ndim];
+  if (broadcast_strides(source.ndim, source.shape, source.strides, dst->ndim(), dst->shape(),
+                        unused)) {
+    return true;
+  }
+  const Ref from = Ref::steal(extents_tuple(source.shape, source.ndim));
+  const Ref to = Ref::steal(extents_tuple(dst->shape(), dst->ndim()));
+  if (from && to) {
+    PyErr_Format(PyExc_ValueError, "shape %R does not broadcast to shape %R", from.get(), to.get());
+  }
+  return false;
 }
 
 bool write_source(Tensor* dst, const Source& source) noexcept {
