@@ -49,10 +49,6 @@ GridKernel row_kernel(bool streams) noexcept {
   return streams ? kernels().streamed_rows : kernels().rows;
 }
 
-void stream_bytes(std::byte* to, const std::byte* from, size_t count) noexcept {
-  kernels().stream(to, from, count);
-}
-
 void finish_streaming() noexcept {
 #if CANDLE_HAS_AVX2
   _mm_sfence();

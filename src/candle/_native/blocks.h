@@ -24,8 +24,7 @@ GridKernel grid_kernel(const Grid& grid) noexcept;
 /// The kernel for items of any number of bytes. `streams`: past the caches.
 GridKernel row_kernel(bool streams) noexcept;
 
-/// Copies bytes past the caches; `finish_streaming` makes them seen by other threads.
-void stream_bytes(std::byte* to, const std::byte* from, size_t count) noexcept;
+/// After it other threads see what went past the caches.
 void finish_streaming() noexcept;
 
 }  // namespace candle

@@ -22,7 +22,6 @@ struct GridKernels {
   /// nullptr where there is none.
   GridKernel interleave;
   GridKernel separate;
-  void (*stream)(std::byte* to, const std::byte* from, size_t count) noexcept;
 };
 
 inline constexpr int64_t most_mixed = 15;

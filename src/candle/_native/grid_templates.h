@@ -55,11 +55,11 @@ void gather_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcep
     const std::byte* __restrict get = from;
     if constexpr (step == 0) {
       constexpr int64_t filled = 64;
-      std::byte items[filled];
+      std::byte items[64];
       for (int64_t at = 0; at < filled; at += width) copy_item<size>(items + at, get);
       const int64_t bytes = g.inner * width;
       int64_t at = 0;
-      for (; at + filled <= bytes; at += filled) std::memcpy(put + at, items, filled);
+      for (; at + filled <= bytes; at += filled) std::memcpy(put + at, items, sizeof items);
       if (at < bytes) std::memcpy(put + at, items, static_cast<size_t>(bytes - at));
     } else {
       for (int64_t i = 0; i < g.inner; i++) {
@@ -186,12 +186,15 @@ void transpose_strips(std::byte* to, const std::byte* from, const Grid& grid) no
   alignas(64) std::byte rows[wide * row_bytes];
   for (int64_t j = 0; j < grid.outer; j += row_bytes / width) {
     const int64_t columns = std::min(grid.outer - j, row_bytes / width);
+    const size_t row = std::min(static_cast<size_t>(columns) * size, size_t{row_bytes});
     for (int64_t i = 0; i < grid.inner; i += wide) {
       i = std::min(i, grid.inner - wide);
       const std::byte* get = from + j * width + i * grid.from_inner;
       for (int64_t r = 0; r < wide; r++) {
-        copy_row<row_bytes>(rows + r * row_bytes, get + r * grid.from_inner,
-                            static_cast<size_t>(columns * width));
+        for (int64_t at = 0; at < row_bytes; at += 64) {
+          __builtin_prefetch(get + (r + wide) * grid.from_inner + at);
+        }
+        copy_row<row_bytes>(rows + r * row_bytes, get + r * grid.from_inner, row);
       }
       transpose_blocks<size, count>(
           to + j * grid.to_outer + i * width, rows,
@@ -230,7 +233,9 @@ void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept 
   constexpr auto wide = static_cast<int64_t>(half / size * halves);
   if (grid.inner < wide) return transpose_blocks<size, 1>(to, from, grid);
   // The last columns of a strip have to be as many as a block has.
-  if (size == 1 && grid.outer % 256 % half == 0) {
+  // How far the distance of the rows is from one at which they would share two sets.
+  const int64_t off = (grid.from_inner + 128) & 2047;
+  if (size == 1 && off <= 256 && grid.outer % 256 % half == 0) {
     return transpose_strips<size, halves>(to, from, grid);
   }
   transpose_blocks<size, halves>(to, from, grid);

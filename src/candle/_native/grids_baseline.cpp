@@ -17,10 +17,6 @@ inline void load_halves<1>(const std::byte* low, const std::byte*, void* vector)
   std::memcpy(vector, low, half);
 }
 
-void stream(std::byte* to, const std::byte* from, size_t count) noexcept {
-  std::memcpy(to, from, count);
-}
-
 }  // namespace
 
 const GridKernels baseline_grids = {
@@ -30,7 +26,6 @@ const GridKernels baseline_grids = {
     copy_rows,
     nullptr,
     nullptr,
-    stream,
 };
 
 }  // namespace candle
