@@ -424,6 +424,7 @@ def test_the_lines_of_the_page(cupy: Any, torch: Any, driver: Driver) -> None:
     [block] = re.findall(r"^```py\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     a, b, there = torch.cuda.Stream(), torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
     x = torch.zeros(N, device="cuda")
+    torch.cuda.synchronize()  # the zeros are written on another stream than a
     names = {"torch": torch, "cupy": cupy, "candle": candle, "a": a, "b": b, "x": x}
     first, second = block.split("\n\n")
     with there:

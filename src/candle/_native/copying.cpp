@@ -55,6 +55,8 @@ bool writable(const Tensor* dst) noexcept {
 bool decide_write(const Tensor* dst, const Source& source, Demand* demand,
                   Decision* decision) noexcept {
   demand->host_only = false;
+  demand->somewhere = true;
+  demand->device = dst->device;
   demand->cast_to = dst->dtype;
   *decision = decide(source, *demand, CopyMode::always);
   decision->nbytes = bytes_of(dst->size, dst->dtype, dst->padded);

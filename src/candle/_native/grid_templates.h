@@ -191,6 +191,9 @@ void transpose_strips(std::byte* to, const std::byte* from, const Grid& grid) no
       i = std::min(i, grid.inner - wide);
       const std::byte* get = from + j * width + i * grid.from_inner;
       for (int64_t r = 0; r < wide; r++) {
+        for (int64_t at = 0; at < row_bytes; at += 64) {
+          __builtin_prefetch(get + (r + wide) * grid.from_inner + at);
+        }
         copy_row<row_bytes>(rows + r * row_bytes, get + r * grid.from_inner, row);
       }
       transpose_blocks<size, count>(
@@ -230,7 +233,9 @@ void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept 
   constexpr auto wide = static_cast<int64_t>(half / size * halves);
   if (grid.inner < wide) return transpose_blocks<size, 1>(to, from, grid);
   // The last columns of a strip have to be as many as a block has.
-  if (size == 1 && grid.outer % 256 % half == 0) {
+  // How far the distance of the rows is from one at which they would share two sets.
+  const int64_t off = (grid.from_inner + 128) & 2047;
+  if (size == 1 && off <= 256 && grid.outer % 256 % half == 0) {
     return transpose_strips<size, halves>(to, from, grid);
   }
   transpose_blocks<size, halves>(to, from, grid);

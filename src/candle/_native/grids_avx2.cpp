@@ -58,12 +58,14 @@ void stream(std::byte* to, const std::byte* from, size_t count) noexcept {
 
 void stream_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
   const Grid g = grid;
-  const int64_t fetched = g.item <= 512 ? g.item : 0;  // longer rows the processor foresees
+  // Short rows far from each other: no processor sees by itself which come next.
+  const int64_t fetched = g.item <= 512 ? g.item : 0;
+  const int64_t ahead = g.inner >= 16 ? 16 * g.from_inner : 16 / g.inner * g.from_outer;
   for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
     std::byte* put = to;
     const std::byte* get = from;
     for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
-      for (int64_t k = 0; k < fetched; k += 64) __builtin_prefetch(get + 16 * g.from_inner + k);
+      for (int64_t k = 0; k < fetched; k += 64) __builtin_prefetch(get + ahead + k);
       stream(put, get, static_cast<size_t>(g.item));
     }
   }

@@ -1,7 +1,7 @@
 #include "pipeline.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <numeric>
 #include <optional>
 
 #include "caster.h"
@@ -17,9 +17,10 @@ namespace {
 constexpr int64_t line_bytes = 64;
 constexpr int64_t buffer_bytes = 1 << 16;         // of a box that is transposed
 constexpr int64_t cast_bytes = buffer_bytes / 2;  // of one that is cast too, and what it becomes
-constexpr int64_t small_bytes = 1 << 13;     // of a box that goes through the buffer row by row
-constexpr int64_t straight_bytes = 1 << 16;  // of a box that needs no buffer
-constexpr int64_t source_bytes = 256;  // of a transposed box that follow each other in the source
+constexpr int64_t small_bytes = 1 << 13;       // of a box that goes through the buffer row by row
+constexpr int64_t straight_bytes = 1 << 16;    // of a box that needs no buffer
+constexpr int64_t cached_bytes = 1 << 20;      // up to here both sides stay in the second cache
+constexpr int64_t source_bytes = 256;          // above, of a crossing box that follow in the source
 constexpr int64_t streaming_bytes = 24 << 20;  // from here on the caches would not keep the result
 constexpr int64_t threaded_bytes = 1 << 18;    // from here on threads share a copy
 constexpr int64_t least_task_bytes = 1 << 16;  // what a thread takes at a time
@@ -36,6 +37,9 @@ struct Plan {
   int64_t swapped_size = 0;      // of the components whose bytes are reversed without a cast
   bool buffered = false;
   bool streams = false;
+  int32_t run_axis = -1;    // the last one, if both sides run along it
+  int32_t crossing = -1;    // the axis the source runs along, or would but for the last one
+  int64_t cover_bytes = 0;  // of a box that follow each other in the source, if it crosses
   int32_t ndim;
   Axis axes[max_ndim];    // strides in bytes
   int64_t box[max_ndim];  // extents of the boxes; the last ones of an axis may have less
@@ -77,41 +81,69 @@ int64_t Plan::target_run() const noexcept {
   return run;
 }
 
+/// How many lines so far from each other the first cache (8 ways of 4096 bytes) has room for.
+int64_t room_for_lines(int64_t distance) noexcept {
+  return 8 * (4096 / std::gcd(distance, int64_t{4096}));
+}
+
+/// Whether the lines that a transpose works on would push each other out: those of the rows that
+/// are read at a time, and of the rows that are written.
+bool collide(const Axis& inner, const Axis& crossing, int64_t item, int64_t cover_bytes) noexcept {
+  const int64_t read = std::min(2 * 16 / item, inner.extent);
+  const int64_t written = std::min(cover_bytes / item, crossing.extent);
+  const int64_t read_room = room_for_lines(inner.from);
+  const int64_t written_room = room_for_lines(crossing.to);
+  return read * written_room + written * read_room >= read_room * written_room;
+}
+
 void Plan::choose_way() noexcept {
-  const bool as_is = !caster && swapped_size == 0;
-  streams = simd_level() != Simd::baseline &&
-            bytes / std::max(to_size, from_size) * to_size >= streaming_bytes &&
+  const Axis* inner = ndim == 0 ? nullptr : &axes[ndim - 1];
+  const bool in_runs = inner != nullptr && inner->to == to_size && inner->from == from_size;
+  const int64_t run = in_runs ? inner->extent * to_size : to_size;
+  crossing = crossing_axis(in_runs ? ndim - 1 : ndim, axes);
+  if (in_runs) run_axis = ndim - 1;
+
+  int64_t from_bytes = from_size, to_bytes = to_size;
+  for (int32_t i = 0; i < ndim; i++) {
+    to_bytes *= axes[i].extent;
+    if (axes[i].from != 0) from_bytes *= axes[i].extent;
+  }
+  cover_bytes = std::max(from_bytes, to_bytes) > cached_bytes ? source_bytes : line_bytes;
+  streams = simd_level() != Simd::baseline && to_bytes >= streaming_bytes &&
             target_run() >= 4 * line_bytes;
-  buffered = !as_is;
-  if (!as_is || ndim == 0) return;
-  const Axis& inner = axes[ndim - 1];
-  const bool rows = inner.to == to_size && inner.from == to_size;
-  if (rows && inner.extent * to_size >= 2 * line_bytes) return;
+  buffered = caster || swapped_size > 0;
+  if (buffered || ndim == 0 || run >= 2 * line_bytes) return;
   buffered = streams;
-  const int32_t crossing = crossing_axis(ndim, axes);
-  // Lines of such a distance fall into few sets of the caches and push each other out.
-  if (crossing >= 0 && axes[crossing].to % 512 == 0) buffered = true;
+  if (crossing < 0) return;
+  const Axis& across = axes[run_axis < 0 ? ndim - 1 : ndim - 2];
+  buffered = buffered || collide(across, axes[crossing], run, cover_bytes);
 }
 
 /// Boxes hold whole lines of the source, and as much as possible that follows in the destination.
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
-  const int32_t crossing = crossing_axis(ndim, axes);
-  const int64_t limit = crossing >= 0 ? (caster ? cast_bytes : buffer_bytes)
-                        : buffered    ? small_bytes
-                                      : straight_bytes;
+  const bool straight = !buffered && (crossing < 0 || run_axis >= 0);
+  const int64_t limit = straight       ? straight_bytes
+                        : crossing < 0 ? small_bytes
+                        : caster       ? cast_bytes
+                                       : buffer_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
-  for (int32_t next = crossing; next >= 0 && covered < source_bytes && room > 1;) {
+  if (run_axis >= 0) {
+    box[run_axis] = std::min(axes[run_axis].extent, room);
+    room /= box[run_axis];
+    covered *= box[run_axis];
+  }
+  for (int32_t next = crossing; next >= 0 && covered < cover_bytes && room > 1;) {
     const int64_t step = magnitude(axes[next].from);
-    const int64_t wanted = std::max<int64_t>(1, source_bytes / step);
+    const int64_t wanted = std::max<int64_t>(1, cover_bytes / step);
     box[next] = std::min({axes[next].extent, wanted, room});
     room /= box[next];
     covered = step * box[next];
     int32_t further = -1;  // the next of the source's axes
     for (int32_t i = 0; i < ndim; i++) {
       const int64_t other = magnitude(axes[i].from);
-      if (box[i] != 1 || i == next || other < step || other >= source_bytes) continue;
+      if (box[i] != 1 || i == next || other < step || other >= cover_bytes) continue;
       if (further < 0 || other < magnitude(axes[further].from)) further = i;
     }
     next = further;

@@ -47,9 +47,13 @@ void Relayout::plan(int64_t item, int32_t ndim, const Axis* axes, bool streams) 
   }
   const bool in_rows = streams || ndim_ == 0 || grid_.item > 16 ||
                        (grid_.item & (grid_.item - 1)) != 0;  // else they are wider items
-  const int32_t crossing = in_rows ? -1 : crossing_axis(ndim_, axes_);
-  pick_grid(ndim_ - 1, crossing < 0 ? ndim_ - 2 : crossing);
-  if (crossing >= 0 && grid_.from_outer < 0) {  // backwards along both
+  const int32_t crossing = crossing_axis(ndim_, axes_);
+  if (streams && crossing >= 0) {
+    pick_grid(crossing, ndim_ - 1);  // as the source runs: it is what has to be waited for
+  } else {
+    pick_grid(ndim_ - 1, in_rows || crossing < 0 ? ndim_ - 2 : crossing);
+  }
+  if (!in_rows && crossing >= 0 && grid_.from_outer < 0) {  // backwards along both
     const int64_t steps = grid_.outer - 1;
     to_start_ = steps * grid_.to_outer;
     from_start_ = steps * grid_.from_outer;
