@@ -101,7 +101,7 @@ def test_integers_of_four_bits_are_not_shared() -> None:
     for take in (candle.asarray, candle.from_dlpack):
         plan = meeting.refused(take, x, copy=False)
         assert [reason.code for reason in plan.reasons] == ["no_export"]
-        assert "copy=False" in plan.reasons[0].remedy
+        assert plan.reasons[0].remedy.startswith("allow the copy, or ")
     x.delete()
     with pytest.raises(BufferError):
         candle.asarray(x)

@@ -44,6 +44,10 @@ def misaligned() -> Any:
     return np.frombuffer(bytearray(17), "u1")[1:].view("f4")
 
 
+def pairs() -> candle.Tensor:
+    return candle.zeros(4).to("float4_e2m1fn").view("float4_e2m1fn_x2")
+
+
 def stepped() -> candle.Tensor:
     return candle.zeros((16, 16))[:, ::2]
 
@@ -58,6 +62,14 @@ class Case(NamedTuple):
 
 def torch() -> Any:
     return pytest.importorskip("torch")
+
+
+def jax() -> Any:
+    return pytest.importorskip("jax")
+
+
+def pyarrow() -> Any:
+    return pytest.importorskip("pyarrow")
 
 
 def conjugate() -> Any:
@@ -142,6 +154,11 @@ CASES: dict[str, Case] = {
         lambda: candle.explain(candle.zeros(4, dtype="int4"), "numpy"),
         lambda: shares(candle.zeros(4, dtype="int4").view("uint8"), "numpy"),
     ),
+    "no_export": Case(
+        lambda: candle.explain(jax().numpy.arange(4, dtype="int4")),
+        lambda: shares(jax().numpy.arange(4, dtype="int4").astype("int8")),
+        "jax",
+    ),
     "device": Case(
         lambda: candle.explain(Producer(shape=(4,), device=(2, 0)), "numpy"),
         # The copy takes a device; that it would be made is what can be seen without one.
@@ -171,9 +188,26 @@ CASES: dict[str, Case] = {
         lambda: candle.explain(np.zeros(3, "complex64"), dtype="float32"),
         lambda: candle.asarray(np.zeros(3, "complex64").real, dtype="float32").size == 3,
     ),
+    "pairs": Case(
+        lambda: candle.explain(pairs(), dtype="float32"),
+        lambda: pairs().view("float4_e2m1fn").to("float32").size == 4,
+    ),
+    "no_dtype": Case(
+        lambda: candle.explain(jax().numpy.zeros(3, "int2")),
+        lambda: shares(jax().numpy.zeros(3, "int2").astype("int8")),
+        "jax",
+    ),
     "masked": Case(
         lambda: candle.explain(np.ma.masked_array([1.0, 2.0], [0, 1])),
         lambda: shares(np.ma.masked_array([1.0, 2.0], [0, 1]).filled(0)),
+    ),
+    "nulls": Case(
+        lambda: candle.explain(pyarrow().array([1, None])),
+        lambda: (
+            shares(pyarrow().array([1, None]).fill_null(0))
+            and shares(pyarrow().array([1, None]).drop_null())
+        ),
+        "pyarrow",
     ),
     "sparse": Case(
         lambda: candle.explain(torch().eye(3).to_sparse()),
@@ -184,6 +218,11 @@ CASES: dict[str, Case] = {
         lambda: candle.explain(torch().empty(3, device="meta")),
         lambda: shares(torch().empty_like(torch().empty(3, device="meta"), device="cpu")),
         "torch",
+    ),
+    "traced": Case(
+        lambda: traced(lambda: jax().jit(candle.asarray)(np.zeros(3))),
+        lambda: shares(jax().jit(lambda x: x + 1)(np.zeros(3))),
+        "jax",
     ),
     "quantised": Case(
         lambda: candle.explain(quantised()),
@@ -244,10 +283,7 @@ def test_the_remedy_helps(code: str) -> None:
 @pytest.mark.parametrize("code", [code for code in CASES if code not in FATAL])
 def test_allowing_the_copy_helps(code: str) -> None:
     """The other remedy of what a copy puts right."""
-    needs = {"negative_stride": "torch", "read_only": "torch", "not_dense": "jax"}.get(code)
-    needs = needs or {"alignment": "jax", "conj_bit": "torch", "neg_bit": "torch"}.get(code)
-    if needs is not None:
-        pytest.importorskip(needs)
+    pytest.importorskip(CASES[code].needs)
     moves: dict[str, Callable[[], object]] = {
         "order": lambda: candle.zeros((2, 3)).T.reshape(6),
         "byte_order": lambda: candle.asarray(np.zeros(3, ">i4")),
@@ -260,6 +296,7 @@ def test_allowing_the_copy_helps(code: str) -> None:
         "conj_bit": lambda: candle.asarray(conjugate()),
         "neg_bit": lambda: candle.asarray(conjugate().imag),
         "packed": lambda: candle.zeros(4, dtype="int4").numpy(),
+        "no_export": lambda: candle.asarray(jax().numpy.arange(4, dtype="int4")),
         "python_values": lambda: candle.asarray([1, 2]),
     }
     if code not in moves:
