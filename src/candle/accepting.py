@@ -181,4 +181,4 @@ def _device_of(x: Any) -> Device:
     try:
         return as_device(tuple(x.__dlpack_device__()))
     except (AttributeError, TypeError, ValueError, BufferError):
-        return _core.asarray(x).device
+        return _core.quietly(_core.asarray, x).device

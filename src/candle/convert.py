@@ -6,6 +6,7 @@ from . import frameworks
 from ._native import _core
 from .devices import as_device, cpu
 from .dtypes import as_dtype, uint8
+from .ledger import trying
 from .plan import CopyError
 from .trees import Walk, path_to
 
@@ -208,7 +209,8 @@ class Conversion:
             if self.copy is False:
                 result = self.share_or_raise(self.seen(x))
             else:
-                result = self.target.share(self.seen(x))
+                with trying():
+                    result = self.target.share(self.seen(x))
         except CopyError:
             if self.copy is False:
                 raise
@@ -219,17 +221,15 @@ class Conversion:
 
     def seen(self, x: Any) -> Tensor:
         """See a tensor's own memory."""
+        detached = frameworks.detacher(type(x))
+        if self.detach and detached is not None:
+            x = detached(x)
         try:
-            return _core.shared(x, self.detach)
-        except CopyError:
-            raise
+            return _core.shared(x)
         except BufferError as error:
-            detached = frameworks.detacher(type(x))
-            if detached is None or not x.requires_grad:
-                raise
-            if not self.detach:
-                raise BufferError(f"{error}; or detach=True, for the whole tree") from None
-            return _core.shared(detached(x))
+            if detached is not None and x.requires_grad:
+                error.args = (f"{error}; or detach=True, for the whole tree",)
+            raise
 
     def share_or_raise(self, t: Tensor) -> Any:
         """Give a tensor on, as it is wanted, without a copy."""
@@ -329,7 +329,10 @@ class _Copies:
         """Share a tensor if that is all it needs; None where it goes its own way."""
         conversion, target = self.conversion, self.target
         try:
-            t = conversion.seen(x)
+            with trying():
+                # After a first walk it has been told that this came in.
+                quiet = conversion.deferred
+                t = _core.quietly(conversion.seen, x) if quiet else conversion.seen(x)
         except CopyError as error:  # its memory does not hold its elements as they are
             detached = frameworks.detacher(type(x)) if conversion.detach else None
             plain = x if detached is None else detached(x)
@@ -346,7 +349,8 @@ class _Copies:
             self.done[id(x)] = x if detached is None else detached(x)
             return leaf
         try:
-            self.done[id(x)] = target.share(t)
+            with trying():
+                self.done[id(x)] = target.share(t)
         except CopyError as error:
             leaf.needs_copy = True
             if not _LAYOUT.isdisjoint(reason.code for reason in error.plan.reasons):
@@ -382,10 +386,13 @@ class _Copies:
     def copy_alone(self, x: Any, source: Any) -> Any:
         conversion = self.conversion
         dtype = conversion.dtype
+        seen = isinstance(source, _core.Tensor)
         if conversion.dtypes:
-            source = _asarray(source)
+            source = source if seen else _asarray(source)
             dtype = conversion.dtype_for(source)
-        t = _asarray(source, dtype=dtype, device=conversion.device, copy=conversion.copy)
+        t = source
+        if not (seen and conversion.shares_only):
+            t = _asarray(source, dtype=dtype, device=conversion.device, copy=conversion.copy)
         self.done[id(x)] = result = self.target.give(t, None)
         return result
 
@@ -398,7 +405,7 @@ class _Copies:
                 return None
         if first.device.type in ("cpu", "cuda_host"):
             read_only = any(leaf.t.readonly for leaf in leaves)
-            t = _asarray(_Span(low, high, read_only, leaves))
+            t = _core.quietly(_asarray, _Span(low, high, read_only, leaves))
         else:  # only a tensor over all of it can stand for it
             whole = next((leaf.t for leaf in leaves if leaf.t.nbytes == high - low), None)
             if whole is None or not (whole.is_contiguous() or whole.is_fortran_contiguous()):
@@ -411,9 +418,11 @@ class _Copies:
         """Copy a range of memory, and give the tensors as views of the copy."""
         conversion, target = self.conversion, self.target
         dtype = leaves[0].dtype
-        block = _asarray(t, dtype=dtype, device=conversion.device, copy=conversion.copy)
-        if target.demand is not None:
-            if block.readonly and target.tell is not None:
+        block = t
+        if not conversion.shares_only:
+            block = _asarray(t, dtype=dtype, device=conversion.device, copy=conversion.copy)
+        if target.demand is not None and block.readonly:
+            if target.tell is not None:
                 target.tell()
             block = _core.conform(block, target.demand, None)
         elif not target.devices and block.device is not cpu:
@@ -429,7 +438,8 @@ class _Copies:
                 offset = (seen.data_ptr() - low) // unit
             view = _core.restride(elements, seen.shape, seen.stride, offset)
             try:
-                self.done[id(leaf.x)] = target.share(view)
+                with trying():
+                    self.done[id(leaf.x)] = target.share(view)
             except CopyError:  # a layout that the framework does not have
                 self.copy_once(leaf)
 

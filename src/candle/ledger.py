@@ -12,7 +12,7 @@ from _thread import get_ident
 from contextvars import ContextVar
 
 from ._native import _core
-from .plan import FATAL, REMEDIES, Plan, escaped, make_plan, refusal_of
+from .plan import FATAL, REMEDIES, CopyError, Plan, escaped, make_plan, refusal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Move", "listening", "refuse", "strict", "trace"]
 
 _watching: ContextVar[tuple[_Watcher, ...] | None] = ContextVar("candle watchers", default=None)
+_trying: ContextVar[bool] = ContextVar("candle tries", default=False)
 
 _HERE = __file__.removesuffix("ledger.py")
 
@@ -467,13 +468,27 @@ def _end(moves: list[Move], seconds: float) -> None:
 
 def _refusal(plan: Plan) -> BufferError:
     """Write a refused move down, and build its exception."""
-    _note(_watching.get() or (), plan)
-    return refusal_of(plan)
+    error = refusal_of(plan)
+    if not (_trying.get() and isinstance(error, CopyError)):
+        _note(_watching.get() or (), plan)
+    return error
 
 
 def refuse(route: str, code: str, fact: str, producer: str, consumer: str = "candle") -> NoReturn:
     """Refuse a move for a reason that only a framework's own file knows."""
     raise _refusal(make_plan(route, "refuse", 0, [(code, fact)], producer, consumer))
+
+
+class trying:
+    """A context in which a `CopyError` leads to another try, and is not written down."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _trying.set(True)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _trying.reset(self._token)
 
 
 class unwatched:

@@ -586,3 +586,74 @@ assert "pip install 'candle-dlpack[cuda13]'" in said.pop()
 def test_without_a_provider(in_child: Any) -> None:
     """Sharing works, and all else says what to install."""
     in_child(NOTHING_INSTALLED).check()
+
+
+def test_a_copy_on_a_device_is_one_move(maker: Any, driver: Driver) -> None:
+    """Its steps, and what creation does, are none of the caller's."""
+    t = late(maker, driver, driver.stream())
+    there = ("candle", "candle", "copy", ("device",))
+    ways: list[tuple[Any, tuple[str, str, str, tuple[str, ...]]]] = [
+        (lambda: t.to("cpu"), there),
+        (lambda: candle.ones(3).to("cuda"), there),
+        (t.copy, ("candle", "candle", "copy", ("requested",))),
+        (t.numpy, ("candle", "numpy", "copy", ("device",))),
+        (t.tolist, ("candle", "Python", "copy", ("device",))),
+        (
+            lambda: candle.asarray(VALUES, device="cuda"),
+            ("numpy.ndarray", "candle", "copy", ("device",)),
+        ),
+        (
+            lambda: candle.asarray([1, 2], device="cuda"),
+            ("list", "candle", "copy", ("device", "python_values")),
+        ),
+        (
+            lambda: candle.asarray([t, t]),
+            ("list", "candle", "copy", ("python_values",)),
+        ),
+        (
+            lambda: t.__setitem__(0, VALUES[1]),
+            ("numpy.ndarray", "candle", "copy", ("requested", "device")),
+        ),
+        (lambda: t.__setitem__(0, t[1]), ("candle", "candle", "copy", ("requested",))),
+    ]
+    for way, expected in ways:
+        with candle.trace() as moves:
+            way()
+        codes = [tuple(reason.code for reason in move.reasons) for move in moves]
+        found = [(m.producer, m.consumer, m.action, c) for m, c in zip(moves, codes, strict=True)]
+        assert found == [expected]
+    with candle.trace() as moves:
+        candle.zeros((2, 3), device="cuda")
+        candle.arange(3, device="cuda")
+        candle.rand(3, device="cuda", dtype="float16")
+        t.fill_(1)
+    assert list(moves) == []
+    with candle.strict():
+        repr(t), t.tolist(), t[0, 0].item()
+        with pytest.raises(candle.CopyError):
+            t.numpy()
+
+
+def test_plans_of_device_memory(maker: Any, driver: Driver) -> None:
+    """`explain` says what is then done, and neither asks a stream nor copies."""
+    t = late(maker, driver, driver.stream())
+    for x, to, device in (
+        (t, "numpy", None),
+        (t, "dlpack", None),
+        (t, "candle", "cpu"),
+        (VALUES, "candle", "cuda"),
+        ([1.0, 2.0], "candle", "cuda"),
+        ([1.0, 2.0], "numpy", "cuda"),
+        ([t, t], "numpy", None),
+    ):
+        before = driver.counters()
+        plan = candle.explain(x, to, device=device)
+        assert driver.counters() == before
+        with candle.trace() as moves:
+            made = candle.asarray(x, device=device)
+            if to == "numpy":
+                made.numpy()
+            elif to == "dlpack":
+                made.__dlpack__(max_version=(1, 3))
+        steps = plan.steps or (plan,)
+        assert tuple(moves)[-len(steps) :] == steps

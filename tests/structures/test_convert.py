@@ -445,3 +445,71 @@ def test_threads() -> None:
         thread.join()
     assert not wrong
     assert array[999] == 999
+
+
+# What a trace has of it.
+
+CAME, WENT = ("numpy.ndarray", "candle", "share"), ("candle", "torch", "share")
+COPIED = ("candle", "torch", "copy")
+
+
+def told(do: Callable[[], Any]) -> list[tuple[str, str, str]]:
+    """The moves of a call: who had the memory, who got it, what became of it."""
+    with candle.trace() as moves:
+        do()
+    return [(move.producer, move.consumer, move.action) for move in moves]
+
+
+def test_each_tensor_comes_in_and_goes_out() -> None:
+    pytest.importorskip("torch")
+    array = np.zeros(3)
+    assert told(lambda: candle.convert({"a": array, "b": [array]}, "candle")) == [CAME]
+    assert told(lambda: candle.convert([array, array], "torch")) == [CAME, WENT]
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_tries_are_not_told() -> None:
+    """What cannot be shared has been tried; only the copy that follows is a move."""
+    torch = pytest.importorskip("torch")
+    array = np.arange(6.0)
+    apart = [frozen(array), np.arange(3.0)[::-1]]
+    assert told(lambda: candle.convert(apart, "torch")) == [CAME, CAME, COPIED, COPIED]
+    together = [frozen(array)[:4], frozen(array)[2:]]
+    moves = told(lambda: candle.convert(together, "torch"))
+    assert moves == [CAME, CAME, COPIED, WENT, WENT]
+    moves = told(lambda: candle.convert(together, "torch", dtype="float32"))
+    assert moves == [CAME, CAME, ("candle", "candle", "copy"), WENT, WENT]
+    conjugate = torch.zeros(3, dtype=torch.complex64).conj()
+    moves = told(lambda: candle.convert([conjugate], "numpy"))
+    assert moves == [("torch.Tensor", "candle", "copy"), ("candle", "numpy", "share")]
+    learnt = torch.ones(3, requires_grad=True)
+    moves = told(lambda: candle.convert([learnt], "numpy", detach=True))
+    assert moves == [("torch.Tensor", "candle", "share"), ("candle", "numpy", "share")]
+
+
+def test_what_is_raised_is_told_once() -> None:
+    torch = pytest.importorskip("torch")
+    cases: list[tuple[Any, str, bool | None]] = [
+        (np.arange(3.0)[::-1], "torch", False),
+        (torch.ones(3, requires_grad=True), "numpy", None),
+        (torch.ones(3, requires_grad=True), "numpy", True),
+        (torch.eye(3).to_sparse(), "numpy", None),
+    ]
+    for x, to, copy in cases:
+        with candle.trace() as moves, pytest.raises(BufferError) as caught:
+            candle.convert([x], to, copy=copy)
+        assert moves[-1] == caught.value.plan  # type: ignore[attr-defined]
+        assert [move.action for move in moves].count("refuse") == 1
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_strict_forbids_the_copy_of_a_range() -> None:
+    pytest.importorskip("torch")
+    array = np.arange(6.0)
+    tree = [frozen(array)[:4], frozen(array)[2:]]
+    with candle.strict(), pytest.raises(candle.CopyError, match="strict"):
+        candle.convert(tree, "torch")
+    with candle.strict(allow="read_only"):
+        candle.convert(tree, "torch")
+    with candle.strict():
+        candle.convert(tree, "torch", copy=True)

@@ -298,6 +298,27 @@ def test_left_in_another_context() -> None:
 # --- trace ---
 
 
+def test_writing_is_one_move() -> None:
+    """From whoever has the values, without a tensor in between."""
+    pairs = np.zeros(3, [("a", "f4"), ("b", "i1")])
+    writes: list[tuple[Any, str, str, tuple[str, ...]]] = [
+        (np.ones(3), "numpy.ndarray", "numpy", ("requested", "dtype")),
+        (swapped()[:3], "numpy.ndarray", "numpy", ("requested", "byte_order")),
+        (pairs["a"], "numpy.ndarray", "numpy", ("requested", "odd_stride")),
+        (candle.ones(3), "candle", "candle", ("requested",)),
+        (b"abc", "bytes", "buffer", ("requested", "dtype")),
+        ([1, 2, 3], "list", "sequence", ("python_values",)),
+    ]
+    t = candle.zeros(3)
+    for source, producer, route, codes in writes:
+        for write in (t.copy_, lambda x: t.__setitem__(slice(None), x)):
+            with candle.trace() as moves:
+                write(source)
+            found = [(m.producer, m.consumer, m.route, m.action, m.nbytes) for m in moves]
+            assert found == [(producer, "candle", route, "copy", 12)]
+            assert tuple(reason.code for reason in moves[0].reasons) == codes
+
+
 def test_every_move_is_written_down() -> None:
     t = grid()
     with candle.trace() as moves:

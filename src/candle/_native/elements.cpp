@@ -44,6 +44,7 @@ Ref on_host(Tensor* tensor) {
   static const Demand values = [] {
     Demand demand;
     demand.consumer = "Python";
+    demand.somewhere = true;  // the values were asked for
     return demand;
   }();
   if (host_memory(tensor->device)) return Ref::borrow(tensor->object());

