@@ -40,7 +40,8 @@ def shares_memory(a: object, b: object) -> bool:
     TypeError
         For what has no memory of its own: lists, numbers.
     BufferError
-        For what candle always refuses: sparse tensors, masked arrays.
+        For what candle always refuses: sparse tensors, masked arrays; and for what its framework
+        hands on as a copy only: jax's integers of four bits.
 
     Examples
     --------

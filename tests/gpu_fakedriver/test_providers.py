@@ -634,6 +634,16 @@ def test_a_copy_on_a_device_is_one_move(maker: Any, driver: Driver) -> None:
             t.numpy()
 
 
+def test_the_owner_of_device_memory(maker: Any, driver: Driver) -> None:
+    t = late(maker, driver, driver.stream())
+    kept = candle.owner(t[1:])
+    if maker.name == "torch":
+        assert type(kept).__name__ == "UntypedStorage"
+        assert kept.data_ptr() == t.data_ptr()  # type: ignore[attr-defined]
+    else:
+        assert isinstance(kept, candle.Tensor)  # a capsule does not tell
+
+
 def test_plans_of_device_memory(maker: Any, driver: Driver) -> None:
     """`explain` says what is then done, and neither asks a stream nor copies."""
     t = late(maker, driver, driver.stream())

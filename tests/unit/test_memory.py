@@ -88,6 +88,14 @@ def test_no_memory_to_share() -> None:
         candle.shares_memory(np.ma.masked_array([1], [1]), candle.zeros(2))
 
 
+def test_copies_tell_nothing(framework: Any) -> None:
+    """A copy in the elements' place lies elsewhere, and may lie anywhere next time."""
+    jnp = framework("jax").numpy
+    x = jnp.arange(4, dtype="int4")
+    with pytest.raises(BufferError, match="copy only"):
+        candle.shares_memory(x, x)
+
+
 def test_devices_have_memory_of_their_own() -> None:
     host = candle.zeros(4)
     there = Producer(shape=(4,), device=(2, 0))

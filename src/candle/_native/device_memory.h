@@ -52,6 +52,8 @@ class DeviceMemory {
   bool managed() const noexcept { return managed_; }
   /// The producer's type, or None. Borrowed.
   PyObject* lender() const noexcept { return lender_ ? lender_.get() : Py_None; }
+  /// What gives the memory back.
+  const Owner& memory() const noexcept { return memory_; }
 
   /// Makes a stream wait for all that may be pending. False with a BufferError set.
   bool order_before(cuda::Stream later) noexcept;

@@ -4,6 +4,7 @@
 
 #include "copying.h"
 #include "demand.h"
+#include "device_memory.h"
 #include "export.h"
 #include "ingest.h"
 #include "move.h"
@@ -72,7 +73,10 @@ PyObject* memory_of(PyObject*, PyObject* x) {
 
 PyObject* keeper(PyObject*, PyObject* object) {
   const Tensor* tensor = as_tensor(object);
-  PyObject* kept = tensor != nullptr ? tensor->owner.python_object() : tensor_of_buffer(object);
+  const DeviceMemory* block = tensor == nullptr ? nullptr : tensor->owner.device_memory();
+  PyObject* kept = block != nullptr    ? block->memory().python_object()
+                   : tensor != nullptr ? tensor->owner.python_object()
+                                       : tensor_of_buffer(object);
   return Py_NewRef(kept == nullptr ? Py_None : kept);
 }
 

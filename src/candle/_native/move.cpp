@@ -164,6 +164,11 @@ bool plan_of(const Move& move, DryRun* dry) noexcept {
 
 PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept {
   if (dry->memory_only) {
+    if ((move.source.reasons & bit(Reason::no_export)) != 0) {  // this is a copy, soon gone
+      PyErr_Format(PyExc_BufferError, "where it lies is not told: %s",
+                   describe(Reason::no_export, move.source, move.demand).text);
+      return nullptr;
+    }
     dry->found = memory_of(move.source);
     return dry->found ? Py_NewRef(Py_None) : nullptr;
   }
