@@ -39,9 +39,19 @@ void copy_any(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
   for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
     std::byte* __restrict put = to;
     const std::byte* __restrict get = from;
-    for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
-      copy_item<size>(put, get);
+    int64_t i = 0;
+    for (; i + 4 <= g.inner; i += 4) {
+      typename BitsOf<size>::Type items[4];
+      for (auto& item : items) {
+        std::memcpy(&item, get, size);
+        get += g.from_inner;
+      }
+      for (const auto& item : items) {
+        std::memcpy(put, &item, size);
+        put += g.to_inner;
+      }
     }
+    for (; i < g.inner; i++, put += g.to_inner, get += g.from_inner) copy_item<size>(put, get);
   }
 }
 
