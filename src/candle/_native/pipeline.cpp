@@ -123,10 +123,12 @@ void Plan::choose_way() noexcept {
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
   const bool straight = !buffered && (crossing < 0 || run_axis >= 0);
-  const int64_t limit = straight       ? straight_bytes
-                        : crossing < 0 ? small_bytes
-                        : caster       ? cast_bytes
-                                       : buffer_bytes;
+  const bool cached = cover_bytes < source_bytes;
+  const int64_t limit = straight             ? straight_bytes
+                        : crossing < 0       ? small_bytes
+                        : cached && buffered ? 2 * small_bytes
+                        : caster             ? cast_bytes
+                                             : buffer_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
   if (run_axis >= 0) {
