@@ -145,7 +145,8 @@ void Plan::choose_box() noexcept {
     int32_t further = -1;  // the next of the source's axes
     for (int32_t i = 0; i < ndim; i++) {
       const int64_t other = magnitude(axes[i].from);
-      if (box[i] != 1 || i == next || other < step || other >= cover_bytes) continue;
+      const bool after = other > step || (other == step && i > next);  // each axis comes once
+      if (box[i] != 1 || !after || other >= cover_bytes) continue;
       if (further < 0 || other < magnitude(axes[further].from)) further = i;
     }
     next = further;
