@@ -635,3 +635,18 @@ def test_peak_memory_of_copies_into_a_tensor(name: str) -> None:
     hidden, extra = map(int, children.in_child(PEAK, *MOVES[name], "into").check().split())
     assert hidden < MB, "a peak before the copy hides the one of the copy"
     assert extra < MB + SLACK
+
+
+@pytest.mark.parametrize("typestr", ["<u2", ">u2", "<f4", ">f8", "u1"])
+def test_axes_that_step_alike(typestr: str) -> None:
+    """Overlapping sources, whose axes have one step or multiples of it, in either direction."""
+    memory = np.arange(4096, dtype="u1")
+    steps = (0, 8, -8, 16, 40, -40, 64)
+    for strides in itertools.product(steps, repeat=3):
+        x: Any = np.ndarray((3, 2, 4), typestr, memory, 2048, strides)
+        for source in (x, x.transpose(1, 2, 0)):
+            t = candle.asarray(source, copy=True)
+            assert t.numpy().tobytes() == source.astype(source.dtype.newbyteorder("=")).tobytes()
+            cast = candle.asarray(source, dtype="float32").numpy()
+            with np.errstate(all="ignore"):
+                np.testing.assert_array_equal(cast, source.astype("f4"))

@@ -39,9 +39,19 @@ void copy_any(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
   for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
     std::byte* __restrict put = to;
     const std::byte* __restrict get = from;
-    for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
-      copy_item<size>(put, get);
+    int64_t i = 0;
+    for (; i + 4 <= g.inner; i += 4) {
+      typename BitsOf<size>::Type items[4];
+      for (auto& item : items) {
+        std::memcpy(&item, get, size);
+        get += g.from_inner;
+      }
+      for (const auto& item : items) {
+        std::memcpy(put, &item, size);
+        put += g.to_inner;
+      }
     }
+    for (; i < g.inner; i++, put += g.to_inner, get += g.from_inner) copy_item<size>(put, get);
   }
 }
 
@@ -232,10 +242,9 @@ void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept 
   if constexpr (size == half) return transpose_registers(to, from, grid);
   constexpr auto wide = static_cast<int64_t>(half / size * halves);
   if (grid.inner < wide) return transpose_blocks<size, 1>(to, from, grid);
-  // The last columns of a strip have to be as many as a block has.
-  // How far the distance of the rows is from one at which they would share two sets.
-  const int64_t off = (grid.from_inner + 128) & 2047;
-  if (size == 1 && off <= 256 && grid.outer % 256 % half == 0) {
+  // Rows at about such a distance share two sets; the last strip is of whole blocks too.
+  const bool collide = ((grid.from_inner + 128) & 2047) <= 256;
+  if (size == 1 && collide && grid.outer % int64_t{half} == 0) {
     return transpose_strips<size, halves>(to, from, grid);
   }
   transpose_blocks<size, halves>(to, from, grid);

@@ -123,10 +123,12 @@ void Plan::choose_way() noexcept {
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
   const bool straight = !buffered && (crossing < 0 || run_axis >= 0);
-  const int64_t limit = straight       ? straight_bytes
-                        : crossing < 0 ? small_bytes
-                        : caster       ? cast_bytes
-                                       : buffer_bytes;
+  const bool cached = cover_bytes < source_bytes;
+  const int64_t limit = straight             ? straight_bytes
+                        : crossing < 0       ? small_bytes
+                        : cached && buffered ? 2 * small_bytes
+                        : caster             ? cast_bytes
+                                             : buffer_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
   if (run_axis >= 0) {
@@ -143,7 +145,8 @@ void Plan::choose_box() noexcept {
     int32_t further = -1;  // the next of the source's axes
     for (int32_t i = 0; i < ndim; i++) {
       const int64_t other = magnitude(axes[i].from);
-      if (box[i] != 1 || i == next || other < step || other >= cover_bytes) continue;
+      const bool after = other > step || (other == step && i > next);  // each axis comes once
+      if (box[i] != 1 || !after || other >= cover_bytes) continue;
       if (further < 0 || other < magnitude(axes[further].from)) further = i;
     }
     next = further;
