@@ -97,8 +97,11 @@ def test_wheel_describes_itself(wheel: zipfile.ZipFile) -> None:
         "METADATA",
         "RECORD",
         "WHEEL",
+        "entry_points.txt",
         "licenses/LICENSE",
     }
+    plugins = wheel.read(f"{NAME}.dist-info/entry_points.txt").decode().split()
+    assert plugins == ["[pytest11]", "candle", "=", "candle.testing.plugin"]
     metadata = read(wheel, "METADATA")
     assert metadata["Name"] == "candle-dlpack"
     assert metadata["Version"] == candle.__version__
