@@ -479,28 +479,30 @@ def refuse(route: str, code: str, fact: str, producer: str, consumer: str = "can
     raise _refusal(make_plan(route, "refuse", 0, [(code, fact)], producer, consumer))
 
 
-class trying:
-    """A context in which a `CopyError` leads to another try, and is not written down."""
+class _Setting:
+    """A context variable that has another value for the length of a block."""
 
-    __slots__ = ("_token",)
+    __slots__ = ("_token", "_value", "_variable")
 
-    def __enter__(self) -> None:
-        self._token = _trying.set(True)
-
-    def __exit__(self, *exc_info: object) -> None:
-        _trying.reset(self._token)
-
-
-class unwatched:
-    """A context of its own in which nobody watches: `explain` moves nothing."""
-
-    __slots__ = ("_token",)
+    def __init__(self, variable: ContextVar[Any], value: object) -> None:
+        self._variable = variable
+        self._value = value
 
     def __enter__(self) -> None:
-        self._token = _watching.set(None)
+        self._token = self._variable.set(self._value)
 
     def __exit__(self, *exc_info: object) -> None:
-        _watching.reset(self._token)
+        self._variable.reset(self._token)
+
+
+def trying() -> _Setting:
+    """Give a context in which a `CopyError` leads to another try, and is not written down."""
+    return _Setting(_trying, True)
+
+
+def unwatched() -> _Setting:
+    """Give a context in which nobody watches: `explain` moves nothing."""
+    return _Setting(_watching, None)
 
 
 _core.register(refusal=_refusal, watching=_watching, begin=_begin, end=_end)

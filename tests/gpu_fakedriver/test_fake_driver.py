@@ -271,7 +271,7 @@ def attributes(driver: Driver, address: int) -> tuple[Any, ...]:
     kind, ordinal, managed = ctypes.c_uint(7), ctypes.c_int(7), ctypes.c_uint(7)
     wanted = (ctypes.c_int * 3)(2, 9, 8)
     out = (ctypes.c_void_p * 3)(*(ctypes.addressof(each) for each in (kind, ordinal, managed)))
-    get = driver.library.cuPointerGetAttributes
+    get = driver.shared_object.cuPointerGetAttributes
     get.argtypes = [ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong]
     assert get(3, wanted, out, address) == 0
     return kind.value, ordinal.value, managed.value
@@ -499,7 +499,7 @@ def test_an_entry_point_fails_when_told_to(driver: Driver) -> None:
 
 def find(driver: Driver, name: str) -> int:
     address, status = ctypes.c_void_p(), ctypes.c_int()
-    get = driver.library.cuGetProcAddress_v2
+    get = driver.shared_object.cuGetProcAddress_v2
     get.argtypes = [
         ctypes.c_char_p,
         ctypes.c_void_p,
@@ -617,7 +617,7 @@ try:
     driver.call("cuInit", 0)
 except fake_driver.DriverError as error:
     print(error.code)
-print(driver.library.cuCtxGetDevice(None))
+print(driver.shared_object.cuCtxGetDevice(None))
 """
     said = run(in_child, code.format(how="fail('cuInit', 999)")).check()
     assert said.split() == ["999", str(NOT_INITIALIZED)]
@@ -628,7 +628,7 @@ print(driver.library.cuCtxGetDevice(None))
 def test_an_entry_point_can_be_missing(driver: Driver, in_child: Any) -> None:
     code = """\
 driver.hide("cuEventRecord")
-get = driver.library.cuGetProcAddress_v2
+get = driver.shared_object.cuGetProcAddress_v2
 get.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p]
 out = ctypes.c_void_p()
 print([get(name, ctypes.byref(out), 12000, 0, None) for name in (b"cuEventRecord", b"cuInit")])

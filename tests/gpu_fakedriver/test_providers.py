@@ -667,3 +667,29 @@ def test_plans_of_device_memory(maker: Any, driver: Driver) -> None:
                 made.__dlpack__(max_version=(1, 3))
         steps = plan.steps or (plan,)
         assert tuple(moves)[-len(steps) :] == steps
+
+
+@pytest.mark.parametrize("maker", [Torch], ids=["torch"], indirect=True)
+def test_views_with_other_signs_get_their_values(
+    maker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their framework turns the signs; the memory as it lies is never copied for the values."""
+    values = np.array([1 + 2j, 3 - 4j], "complex64")
+    z = maker.array(values)
+    # What torch does on a device takes a kernel, which there is none of here.
+    monkeypatch.setattr(maker.module.Tensor, "resolve_conj", lambda _: maker.array(values.conj()))
+    monkeypatch.setattr(maker.module.Tensor, "resolve_neg", lambda resolved: resolved)
+    into = candle.zeros(2, dtype="complex64")
+    for take in (
+        candle.from_dlpack,
+        candle.tensor,
+        lambda x: candle.asarray(x, dtype="complex128"),
+        lambda x: candle.asarray(x, device="cpu"),
+        into.copy_,
+    ):
+        with Copies() as copies:
+            t = take(z.conj())
+        assert t.tolist() == values.conj().tolist()
+        assert ["conj_bit" in codes for codes in copies.reasons] == [True]
+    with pytest.raises(candle.CopyError, match="resolve_conj"):
+        candle.from_dlpack(z.conj(), copy=False)

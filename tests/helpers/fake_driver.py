@@ -191,18 +191,18 @@ class Driver:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.library = C.CDLL(str(path))
+        self.shared_object = C.CDLL(str(path))
         self._entries: dict[str, Any] = {}
         self._numbers = itertools.count(1)
         self._kernels: dict[int, Callable[[], object]] = {}
         self._run = _HOST_FUNCTION(lambda number: self._kernels.pop(number or 0)())
         for name, (result, *arguments) in _CONTROLS.items():
-            function = getattr(self.library, name)
+            function = getattr(self.shared_object, name)
             function.restype, function.argtypes = result, arguments
 
     def configure(self, *, devices: int = 2, delay_us: int = 2000) -> None:
         """Set how many devices there are, and how late a queued copy starts."""
-        self.library.fake_configure(devices, delay_us)
+        self.shared_object.fake_configure(devices, delay_us)
 
     # What a framework does
 
@@ -212,7 +212,7 @@ class Driver:
         ``DriverError`` if it does not succeed.
         """
         if name not in self._entries:
-            self._entries[name] = getattr(self.library, name)
+            self._entries[name] = getattr(self.shared_object, name)
         given, out = iter(arguments), []
         passed = []
         for kind in _ENTRIES[name]:
@@ -248,18 +248,18 @@ class Driver:
     @property
     def device_count(self) -> int:
         """How many devices there are."""
-        count: int = self.library.fake_device_count()
+        count: int = self.shared_object.fake_device_count()
         return count
 
     @property
     def device(self) -> int:
         """The device that is current on this thread; -1 before there is one."""
-        device: int = self.library.fake_current_device()
+        device: int = self.shared_object.fake_current_device()
         return device
 
     @device.setter
     def device(self, device: int) -> None:
-        self.library.fake_set_device(device)
+        self.shared_object.fake_set_device(device)
 
     @contextlib.contextmanager
     def on(self, device: int) -> Iterator[None]:
@@ -272,27 +272,27 @@ class Driver:
 
     def stream(self, device: int = 0, *, blocking: bool = False) -> int:
         """Make a stream; a blocking one waits for the legacy stream, and that for it."""
-        handle: int = self.library.fake_create_stream(device, 0 if blocking else 1)
+        handle: int = self.shared_object.fake_create_stream(device, 0 if blocking else 1)
         return handle
 
     def destroy_stream(self, stream: int) -> None:
         """Let a stream go; what is queued still runs, and its handle is an error from now on."""
-        self._check("destroy_stream", self.library.fake_destroy_stream(stream))
+        self._check("destroy_stream", self.shared_object.fake_destroy_stream(stream))
 
     def name(self, stream: int, device: int = 0) -> str:
         """How the trace calls a stream."""
-        return f"s{self.library.fake_stream_id(device, stream)}"
+        return f"s{self.shared_object.fake_stream_id(device, stream)}"
 
     def alloc(self, size: int, device: int = 0, *, kind: str = "device") -> int:
         """Allocate bytes of a kind: ``device``, ``managed``, ``pinned``; returns the address."""
-        address: int = self.library.fake_allocate(device, size, KINDS[kind])
+        address: int = self.shared_object.fake_allocate(device, size, KINDS[kind])
         if address == 0:
             raise MemoryError(f"no {size} bytes on the fake device {device}")
         return address
 
     def free(self, address: int) -> None:
         """Free at once; work that is queued already still has the memory."""
-        self._check("free", self.library.fake_free(address))
+        self._check("free", self.shared_object.fake_free(address))
 
     def late_fill(
         self,
@@ -307,7 +307,9 @@ class Driver:
     ) -> None:
         """Queue a kernel that fills memory, late. `dtype` as for ``struct``."""
         item = struct.pack(dtype, value)
-        code = self.library.fake_fill(device, stream, address, item, len(item), count, delay_us)
+        code = self.shared_object.fake_fill(
+            device, stream, address, item, len(item), count, delay_us
+        )
         self._check("late_fill", code)
 
     def launch(
@@ -316,7 +318,7 @@ class Driver:
         """Queue a kernel that calls a Python function, which gets at memory by `view`."""
         number = next(self._numbers)
         self._kernels[number] = kernel
-        code = self.library.fake_launch(device, stream, self._run, number, delay_us)
+        code = self.shared_object.fake_launch(device, stream, self._run, number, delay_us)
         if code != 0:
             del self._kernels[number]
         self._check("launch", code)
@@ -329,15 +331,15 @@ class Driver:
         is not ordered behind a kernel never sees what that wrote, and one that is always does,
         however slow this machine is.
         """
-        self.library.fake_hold(1)
+        self.shared_object.fake_hold(1)
         try:
             yield
         finally:
-            self.library.fake_hold(0)
+            self.shared_object.fake_hold(0)
 
     def view(self, address: int, size: int) -> memoryview:
         """The bytes that kernels see at an address; a host that looks here cheats."""
-        place = self.library.fake_bytes(address, size)
+        place = self.shared_object.fake_bytes(address, size)
         if not place:
             raise ValueError(f"there are no {size} bytes at {address:#x}")
         return memoryview((C.c_ubyte * size).from_address(place)).cast("B")
@@ -348,23 +350,23 @@ class Driver:
         """What a consumer on `stream` sees: it waits for this stream and for nothing else."""
         size = struct.calcsize(dtype) * count
         host = C.create_string_buffer(size)
-        self._check("read", self.library.fake_read(device, stream, host, address, size))
+        self._check("read", self.shared_object.fake_read(device, stream, host, address, size))
         return list(struct.unpack(f"{count}{dtype}", host.raw))
 
     def order(self, first: int, then: int, *, device: int = 0) -> None:
         """Make a stream wait for all that is queued on another now."""
-        self._check("order", self.library.fake_order(device, first, then))
+        self._check("order", self.shared_object.fake_order(device, first, then))
 
     def drain(self) -> None:
         """Wait for all streams of all devices."""
-        self.library.fake_drain()
+        self.shared_object.fake_drain()
 
     def trace(self) -> list[Called]:
         """All calls since the last time, in the order they began; how entry points were found too.
 
         Names are without ``_v2``.
         """
-        lines = self.library.fake_drain_trace().decode().splitlines()
+        lines = self.shared_object.fake_drain_trace().decode().splitlines()
         called = []
         for line in lines:
             text, _, result = line.partition(" = ")
@@ -375,21 +377,21 @@ class Driver:
     def counters(self) -> Counters:
         """Count what is allocated, and how often the host waited for a device."""
         out = (C.c_size_t * 4)()
-        self.library.fake_counters(out)
+        self.shared_object.fake_counters(out)
         return Counters(*out)
 
     def retained(self, device: int = 0) -> int:
         """How many hold the primary context of a device."""
-        count: int = self.library.fake_retained(device)
+        count: int = self.shared_object.fake_retained(device)
         return count
 
     def fail(self, name: str, result: int = 999, *, after: int = 0, times: int = 1) -> None:
         """Make an entry point fail: `after` more calls, `times` times."""
-        self.library.fake_fail(name.encode(), result, after, times)
+        self.shared_object.fake_fail(name.encode(), result, after, times)
 
     def hide(self, name: str) -> None:
         """Make ``cuGetProcAddress`` not find an entry point, as in an older driver."""
-        self.library.fake_hide(name.encode())
+        self.shared_object.fake_hide(name.encode())
 
 
 _driver: Driver | None = None

@@ -62,7 +62,7 @@ class _State:
         self.driver: Driver = fake_driver.load()
         self.initialized = True
         self.local = threading.local()
-        self.library: Any = None  # of kernels; they go when it does
+        self.shared_object: Any = None  # of kernels; they go when it does
 
     @property
     def current(self) -> dict[int, Stream]:

@@ -151,14 +151,7 @@ PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand
   Tensor* result = allocate(type, dtype, source.ndim, source.shape, alignment, padded);
   if (result == nullptr) return nullptr;
   Ref owned = Ref::steal(result->object());
-  int64_t from_strides[max_ndim], to_strides[max_ndim];
-  bit_strides(source, from_strides);
-  bit_strides(source_of(result), to_strides);
-  const Side to{result->data, result->row().dlpack, false, padded, to_strides};
-  const Side from{source.data, dtype_table[source.dtype].dlpack, source.swapped, source.padded,
-                  from_strides};
-  const int64_t nbytes = bytes_of(source.size, dtype, padded);
-  if (!run_copy(to, from, source.ndim, result->shape(), nbytes)) return nullptr;
+  if (!write_source(result, source)) return nullptr;
   if (signs != 0) apply_signs(result, signs);
   return owned.release();
 }
@@ -172,12 +165,10 @@ bool device_write(Tensor* dst, Tensor* src) noexcept {
 PyObject* device_empty(DTypeId dtype, int32_t ndim, const int64_t* shape,
                        DLDevice device) noexcept {
   const Ref extents = Ref::steal(extents_tuple(shape, ndim));
-  Ref made = extents
-                 ? Ref::steal(PyObject_CallFunction(state.hooks.device_empty, "OOi", extents.get(),
-                                                    PyTuple_GET_ITEM(state.hooks.dtypes, dtype),
-                                                    static_cast<int>(device.device_id)))
-                 : Ref();
-  return made.release();
+  if (!extents) return nullptr;
+  return PyObject_CallFunction(state.hooks.device_empty, "OOi", extents.get(),
+                               PyTuple_GET_ITEM(state.hooks.dtypes, dtype),
+                               static_cast<int>(device.device_id));
 }
 
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {

@@ -130,12 +130,36 @@ Move move_of(const Ingest& ingest, const Admission& admission) {
                                            : nullptr;
 }
 
+/// On a device only the framework turns signs: what it gives is ingested in the view's place.
+PyObject* make_resolved(const Ingest& ingest) {
+  const TypeRecord* record = record_of(Py_TYPE(ingest.x));
+  if (record == nullptr) return nullptr;
+  if (record->resolve == nullptr) {
+    PyErr_Format(PyExc_BufferError, "candle cannot turn the signs of %s on a device",
+                 ingest.producer());
+    return nullptr;
+  }
+  const Ref resolved = Ref::steal(PyObject_CallOneArg(record->resolve, ingest.x));
+  if (!resolved) {
+    blame_producer(ingest.producer());
+    return nullptr;
+  }
+  Request request = ingest.request;
+  if (request.copy == CopyMode::always && request.into == nullptr) {
+    request.copy = CopyMode::if_needed;  // it is a copy
+  }
+  const Quiet steps;
+  return ingest_anything(ingest.type, resolved.get(), request);
+}
+
 PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) {
   if (admission.decision.action == Action::share)
     return share(ingest.type, admission.source, std::move(owner));
   Tensor* into = ingest.request.into;
   const bool on_devices = into == nullptr ? moves_on_devices(admission.source, admission.demand)
                                           : moves_on_devices(admission.source, into);
+  const bool as_it_lies = (admission.source.reasons & sign_reasons) == 0;
+  if (!as_it_lies && !host_memory(admission.source.device)) return make_resolved(ingest);
   if (on_devices) {
     const Ref shared = Ref::steal(share(state.tensor_type, admission.source, std::move(owner)));
     auto* there = reinterpret_cast<Tensor*>(shared.get());
@@ -143,7 +167,7 @@ PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) 
     if (into == nullptr) return device_copy(there, admission.demand);
     return device_write(into, there) ? Py_NewRef(into->object()) : nullptr;
   }
-  if (into != nullptr && (admission.source.reasons & sign_reasons) == 0)
+  if (into != nullptr && as_it_lies)
     return write_source(into, admission.source) ? Py_NewRef(into->object()) : nullptr;
   return copy_of(ingest.type, admission.source, admission.demand);
 }

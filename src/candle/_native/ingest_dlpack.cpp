@@ -299,7 +299,8 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
       *result = refused_by_table(ingest, record);
       return true;
     }
-    const bool itself = record.holds_itself && host_memory(borrowed.device);
+    const bool itself =
+        record.hold == nullptr || (record.holds_itself && host_memory(borrowed.device));
     Ref keeper = itself ? Ref::borrow(ingest.x)
                         : Ref::steal(PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr));
     if (!keeper) {

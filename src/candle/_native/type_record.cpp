@@ -47,7 +47,8 @@ bool guarded(const TypeRecord& record) {
 /// Fills a record from the Record that frameworks/ gave; false with an error set.
 bool fill(TypeRecord* record, PyObject* answer) {
   Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, hold,
-      holds_itself, work_stream, record_stream, device_guard, import_stream, stand_in, explain;
+      holds_itself, work_stream, record_stream, device_guard, import_stream, resolve, stand_in,
+      explain;
   struct {
     const char* name;
     Ref* value;
@@ -66,6 +67,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
       {"record_stream", &record_stream},
       {"device_guard", &device_guard},
       {"import_stream", &import_stream},
+      {"resolve", &resolve},
       {"stand_in", &stand_in},
       {"explain", &explain},
   };
@@ -95,6 +97,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->work_stream = work_stream.release();
   record->record_stream = record_stream.release();
   record->device_guard = device_guard.release();
+  record->resolve = resolve.release();
   if (import_stream) record->import_stream = PyLong_AsLongLong(import_stream.get());
   record->stand_in = stand_in.release();
   record->explain = explain.release();
@@ -184,7 +187,7 @@ int ask(const Question& asked, PyObject* x) {
 
 TypeRecord::~TypeRecord() {
   for (PyObject* owned : {is_conj.method, is_neg.method, byte_dtypes, hold, work_stream,
-                          record_stream, device_guard, stand_in, explain, watch}) {
+                          record_stream, device_guard, resolve, stand_in, explain, watch}) {
     drop(owned);
   }
 }

@@ -61,6 +61,7 @@ struct TypeRecord {
   PyObject* record_stream = nullptr;
   PyObject* device_guard = nullptr;
   int64_t import_stream = -1;    // asks its __dlpack__ for no ordering
+  PyObject* resolve = nullptr;   // object -> one whose memory holds its values, signs and all
   PyObject* stand_in = nullptr;  // object -> the object to ingest in its place
   PyObject* explain = nullptr;   // object -> raises why its table refuses it
 };

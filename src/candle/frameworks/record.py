@@ -38,6 +38,8 @@ class Record:
     record_stream : callable, optional
         ``record_stream(kept, stream, number)`` keeps what `hold` gave until the work of a stream
         is done.
+    resolve : callable, optional
+        Gives, for a conjugate or negative view, an object whose memory holds its values.
     device_guard : callable, optional
         Makes a CUDA device current, by number: a context manager.
     import_stream : int
@@ -63,6 +65,7 @@ class Record:
         "read_only",
         "record_stream",
         "requires_grad",
+        "resolve",
         "stand_in",
         "table",
         "work_stream",
@@ -83,6 +86,7 @@ class Record:
         hold: object = None,
         work_stream: Callable[[int], object] | None = None,
         record_stream: Callable[..., object] | None = None,
+        resolve: Callable[..., object] | None = None,
         device_guard: Callable[[int], object] | None = None,
         import_stream: int = -1,
         stand_in: Callable[..., object] | None = None,
@@ -100,6 +104,7 @@ class Record:
         self.hold = hold
         self.work_stream = work_stream
         self.record_stream = record_stream
+        self.resolve = resolve
         self.device_guard = device_guard
         self.import_stream = import_stream
         self.stand_in = stand_in

@@ -132,6 +132,7 @@ def record(cls: type, base: type) -> Record | None:
         hold=base_type.untyped_storage,
         work_stream=_stream_source(),
         record_stream=_record_stream,
+        resolve=_resolve,
         explain=_explain,
     )
 
@@ -152,6 +153,10 @@ def _stream_source() -> Callable[[int], int] | None:
     """Ask Python where the table was built without CUDA: it names no stream then."""
     version = sys.modules["torch"].version
     return None if version.cuda or version.hip else current_stream
+
+
+def _resolve(x: Any) -> Any:
+    return x.resolve_conj().resolve_neg()
 
 
 def _record_stream(storage: Any, stream: Any, index: int) -> None:
