@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
+from labels import label
 
 from candle.trees import Walk, path_to
 
@@ -135,7 +136,7 @@ class Opaque:
         MappingProxyType({"a": 1}),
         ReadOnly(a=1),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_left_alone(tree: Any) -> None:
     assert replaced(tree) is tree

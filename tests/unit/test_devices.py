@@ -7,6 +7,7 @@ import pickle
 import threading
 
 import pytest
+from labels import label
 
 import candle
 from candle.devices import Device, as_device
@@ -151,7 +152,7 @@ def test_numbers_that_are_no_device(pair):
 
 
 @pytest.mark.parametrize(
-    "thing", [3, 2.0, b"cpu", (1,), (1, 2, 3), ("cuda", 0), (True, 0), [1, 0], object()], ids=repr
+    "thing", [3, 2.0, b"cpu", (1,), (1, 2, 3), ("cuda", 0), (True, 0), [1, 0], object()], ids=label
 )
 def test_what_is_no_device(thing):
     assert Device("cpu") != thing

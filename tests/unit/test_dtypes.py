@@ -6,6 +6,7 @@ import copy
 import pickle
 
 import pytest
+from labels import label
 
 import candle
 from candle import dtypes
@@ -246,7 +247,7 @@ class Boastful:
         ),
         *(type("float32", (), {}), Boastful(), Boastful, object()),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_what_is_no_dtype(thing):
     assert candle.float32 != thing

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from labels import label
 
 import candle
 from candle import ledger
@@ -380,7 +381,7 @@ def test_fill_takes_numbers_of_anybody(kind: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["3", b"3", None, [3], (3,), object(), candle.Tensor([3])], ids=repr
+    "value", ["3", b"3", None, [3], (3,), object(), candle.Tensor([3])], ids=label
 )
 def test_fill_takes_one_number(value: Any) -> None:
     with pytest.raises(TypeError):
