@@ -91,6 +91,28 @@ from .creation import tensor  # isort: skip  (after the module of that name)
 
 _neighbours.warn(__path__[0])
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .sharing import Shared, share
+
+# Names whose modules are loaded when they are first asked for.
+_LATER = {"Shared": "sharing", "share": "sharing"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 __all__ = [
     "CopyError",
     "DType",
@@ -98,6 +120,7 @@ __all__ = [
     "Plan",
     "ReadOnlyCopyWarning",
     "Reason",
+    "Shared",
     "Tensor",
     "accepts",
     "arange",
@@ -155,6 +178,7 @@ __all__ = [
     "rand",
     "randn",
     "set_num_threads",
+    "share",
     "shares_memory",
     "stack",
     "strict",

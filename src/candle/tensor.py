@@ -8,11 +8,12 @@ from ._native import _core
 from ._native._core import Tensor
 from .devices import as_device
 from .dtypes import as_dtype
+from .pickling import occupied, reduced
 from .printing import tensor_html, tensor_repr
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, SupportsIndex
 
 __all__ = ["Tensor"]
 
@@ -78,6 +79,23 @@ def _is_dtype(x: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _copied(t: Tensor, memo: dict[int, Any] | None) -> Tensor:
+    """Copy a tensor, and the attributes that one of a subclass may have, deeply with a memo."""
+    made = _core.materialise(t)
+    if type(t) is not Tensor:
+        made = Tensor.__new__(type(t), made, copy=False)
+    if memo is not None:
+        memo[id(t)] = made
+    state = getattr(t, "__dict__", None)
+    if state:
+        if memo is not None:
+            from copy import deepcopy
+
+            state = deepcopy(state, memo)
+        made.__dict__.update(state)
+    return made
 
 
 def _compare(a: Tensor, b: Any, equal: bool) -> Any:
@@ -378,7 +396,21 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
         return give(self, copy)
 
+    def __copy__(self) -> Tensor:
+        """Give a copy, as numpy does: copy.copy(t) is t.copy()."""
+        return _copied(self, None)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return _copied(self, memo)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return reduced(self, index(protocol))
+
     # What it is.
+
+    def __sizeof__(self) -> int:
+        """Give the bytes of the object and of the memory its elements take, borrowed or not."""
+        return object.__sizeof__(self) + occupied(self)
 
     @property
     def flags(self) -> Flags:

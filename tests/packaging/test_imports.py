@@ -21,9 +21,9 @@ LINES = (
     ("dtypes", "devices", "threads"),
     ("plan", "ledger", "neighbours"),
     ("frameworks", "cuda"),
-    ("creation", "printing", "joining", "sampling"),
+    ("creation", "printing", "joining", "sampling", "pickling"),
     ("tensor",),
-    ("explain", "memory", "trees", "convert", "accepting", "io", "array_api"),
+    ("explain", "memory", "trees", "convert", "accepting", "sharing", "io", "array_api"),
     ("__init__",),
     ("testing", "doctor", "__main__"),
 )

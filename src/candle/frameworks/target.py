@@ -33,13 +33,26 @@ class Target:
         What it takes; None: everything.
     views : bool
         Whether it can have several tensors over one block of memory, at any offset and stride.
+    read_only : bool
+        Whether it has read-only tensors, or never writes to any.
     devices : bool
         Whether it has memory on other devices than the host.
     tell : callable, optional
         Tells that read-only memory was copied.
     """
 
-    __slots__ = ("demand", "devices", "give", "name", "natively", "share", "tell", "types", "views")
+    __slots__ = (
+        "demand",
+        "devices",
+        "give",
+        "name",
+        "natively",
+        "read_only",
+        "share",
+        "tell",
+        "types",
+        "views",
+    )
 
     def __init__(
         self,
@@ -50,6 +63,7 @@ class Target:
         share: Callable[[Tensor], Any],
         demand: Demand | None = None,
         views: bool = True,
+        read_only: bool = True,
         devices: bool = True,
         natively: Literal["numpy", "torch"] | None = None,
         tell: Callable[[], None] | None = None,
@@ -61,5 +75,6 @@ class Target:
         self.natively = natively
         self.demand = demand
         self.views = views
+        self.read_only = read_only
         self.devices = devices
         self.tell = tell

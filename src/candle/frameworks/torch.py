@@ -227,6 +227,7 @@ def target() -> Target:
         share=_share,
         demand=_demand,
         natively="torch",
+        read_only=False,
         tell=_tell_read_only,
     )
 

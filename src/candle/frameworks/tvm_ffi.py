@@ -29,7 +29,14 @@ def target() -> Target:
     def share(t: Tensor) -> Any:
         return take(_core.conform(t, _demand, False))
 
-    return Target("tvm_ffi", types=(tvm_ffi.Tensor,), give=give, share=share, demand=_demand)
+    return Target(
+        "tvm_ffi",
+        types=(tvm_ffi.Tensor,),
+        give=give,
+        share=share,
+        demand=_demand,
+        read_only=False,
+    )
 
 
 def examples() -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""How tensors are pickled and copied: their bytes out of band where the protocol can."""
+
+from __future__ import annotations
+
+from ._native import _core
+from .devices import as_device
+from .dtypes import as_dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ._native._core import Tensor
+
+__all__ = ["occupied", "reduced"]
+
+_dense = _core.Demand("pickle", c_order=True, route="buffer")
+
+
+def reduced(t: Tensor, protocol: int) -> tuple[Any, ...]:
+    """Give what `pickle` makes a tensor of (PEP 574, and `object.__reduce_ex__`).
+
+    The bytes go as a `PickleBuffer` from protocol 5 on: a consumer that takes buffers out of band
+    gets the tensor's own memory, in the order it lies in; one that does not copies it once. Earlier
+    protocols get a copy. Layouts with gaps, negative or repeated strides are copied row-major
+    first. Memory of a device comes to the host, and goes back to its device where it is unpickled.
+    """
+    device = t.device
+    host = t if device.type == "cpu" else _core.from_dlpack(t, device=as_device("cpu"))
+    axes = _outermost_first(host)
+    lying = _permuted(host, axes)
+    if not lying.is_contiguous():
+        axes, lying = list(range(host.ndim)), host
+    lying = _core.conform(lying, _dense, None)
+    memory = _core.as_bytes(lying).memoryview()
+    data: object
+    if protocol >= 5:
+        from pickle import PickleBuffer
+
+        data = PickleBuffer(memory)
+    else:
+        data = bytes(memory) if t.readonly else bytearray(memory)
+    rebuilding = (
+        type(t),
+        data,
+        t.dtype.name,
+        lying.shape,
+        tuple(axes),
+        t.readonly,
+        _core.is_padded(t),
+        str(device),
+    )
+    state = getattr(t, "__dict__", None)  # a subclass of the user's has one
+    return (_rebuilt, rebuilding, state) if state else (_rebuilt, rebuilding)
+
+
+def occupied(t: Tensor) -> int:
+    """Give the bytes of memory that a tensor's elements take: repeated ones (stride 0) once."""
+    items = 1
+    for extent, stride in zip(t.shape, t.stride, strict=True):
+        items *= extent if stride else min(extent, 1)
+    return items * t.nbytes // t.size if t.size else 0
+
+
+def _outermost_first(t: Tensor) -> list[int]:
+    stride = t.stride
+    return sorted(range(t.ndim), key=lambda axis: -stride[axis])
+
+
+def _permuted(t: Tensor, axes: list[int]) -> Tensor:
+    shape, stride = t.shape, t.stride
+    return _core.restride(t, tuple(shape[i] for i in axes), tuple(stride[i] for i in axes))
+
+
+def _rebuilt(
+    cls: type[Tensor],
+    data: Any,
+    dtype: str,
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+    readonly: bool,
+    padded: bool,
+    device: str,
+) -> Tensor:
+    """Make the tensor over the bytes that arrived; they are copied where they lie misaligned.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer bytes than the shape and the dtype take.
+    """
+    kind = as_dtype(dtype)
+    memory = memoryview(data)
+    if readonly:
+        memory = memory.toreadonly()
+    if memory.nbytes == 0:  # which no memoryview can cast
+        memory = memoryview(b"" if memory.readonly else bytearray())
+    lying = _of_bytes(_core.asarray(memory.cast("B")), kind, shape, padded)
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    t = _permuted(lying, back)
+    if device != "cpu":
+        t = _core.from_dlpack(t, device=as_device(device))
+    return t if cls is _core.Tensor else _core.Tensor.__new__(cls, t, copy=False)
+
+
+def _of_bytes(memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool) -> Tensor:
+    if memory.data_ptr() % (dtype.itemsize // (2 if dtype.kind == "complex" else 1)):
+        aligned = _core.materialise(memory)
+        memory = _core.asarray(aligned.memoryview().toreadonly()) if memory.readonly else aligned
+    try:
+        return _core.of_bytes(memory, shape, dtype.id, padded)
+    except ValueError:
+        raise ValueError(
+            f"{memory.size} bytes arrived, which are not those of a {dtype} tensor of the shape "
+            f"{shape}: the buffers of the pickle were cut, joined or mixed up on the way"
+        ) from None

@@ -1,0 +1,262 @@
+"""Memory that several processes of one machine see: `share`, and the handle it gives."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+from . import frameworks
+from ._native import _core
+from .dtypes import as_dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ._native._core import Tensor
+    from .dtypes import DType
+
+__all__ = ["Shared", "share"]
+
+_NAME = "candle-"
+_F_SEAL_FUTURE_WRITE = 0x10  # <linux/fcntl.h>; Python's fcntl has no name for it
+
+
+def share(x: object, *, writable: bool = False) -> Shared:
+    """Copy a tensor once into memory that other processes can open without a copy.
+
+    Parameters
+    ----------
+    x
+        Anything on the host that `candle.asarray` takes.
+    writable : bool
+        Whether who opens the memory may write to it: what one process writes, the others see.
+        Otherwise nobody can write any more, this process included; the kernel holds them to it.
+
+    Returns
+    -------
+    Shared
+        A handle of some hundred bytes, to be pickled for other processes of this user on this
+        machine: through `multiprocessing` (fork and spawn), `concurrent.futures`, Ray, Dask or any
+        other way.
+
+    Raises
+    ------
+    BufferError
+        For memory of a device.
+    OSError
+        Where there is no memory left; or no memory files, which are Linux's.
+
+    Notes
+    -----
+    It is a memory file (``memfd_create(2)``): it has no name that could be left behind, and the
+    kernel frees it with the last handle, tensor or process that has it, crashed ones too. A handle
+    that goes through `multiprocessing` keeps it until it arrives; any other pickle only names it,
+    so that the handle has to live on where it was pickled until it is loaded elsewhere.
+
+    Examples
+    --------
+    >>> import candle
+    >>> handle = candle.share([1.0, 2.0])
+    >>> handle.open()
+    tensor([1., 2.], dtype=float32)
+    """
+    t = _core.asarray(x)
+    if t.device.type not in ("cpu", "cuda_host"):
+        raise BufferError(
+            f"other processes cannot open memory of {t.device}: share t.to('cpu'), or send it "
+            "with its own framework"
+        )
+    if not hasattr(os, "memfd_create"):
+        raise OSError("this system has no memory files (memfd_create): pickle the tensor instead")
+    padded = _core.is_padded(t)
+    nbytes = t.size if padded else -(-t.size * t.dtype.bits * t.dtype.lanes // 8)
+    if nbytes > _available():  # a memory file takes what is there, and others die of it
+        raise OSError(
+            errno.ENOMEM, f"{nbytes} bytes to be shared are more than there is memory free"
+        )
+    token = os.urandom(16).hex()
+    file = os.memfd_create(_NAME + token, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    handle = Shared(file, token, nbytes, t.dtype, t.shape, padded, writable)
+    if nbytes:
+        os.posix_fallocate(file, 0, nbytes)  # OSError now, rather than a signal at a write
+        _core.assign(handle._tensor(True), t)
+    seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals if writable else seals | _F_SEAL_FUTURE_WRITE)
+    return handle
+
+
+def _available() -> int:
+    """Give the bytes of memory that the kernel says can be had without swapping."""
+    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    [kibibytes] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    return int(kibibytes) << 10
+
+
+class Shared:
+    """A handle to memory that other processes can open; `share` makes it.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : DType
+    nbytes : int
+        Bytes of the memory.
+    writable : bool
+        Whether `open` can be asked for a tensor that may be written.
+    """
+
+    __module__ = "candle"
+    __slots__ = (
+        "__weakref__",
+        "_file",
+        "_padded",
+        "_token",
+        "dtype",
+        "nbytes",
+        "shape",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        file: int,
+        token: str,
+        nbytes: int,
+        dtype: DType,
+        shape: tuple[int, ...],
+        padded: bool,
+        writable: bool,
+    ) -> None:
+        self._file = file
+        self._token = token
+        self._padded = padded
+        self.nbytes = nbytes
+        self.dtype = dtype
+        self.shape = shape
+        self.writable = writable
+        _teach_multiprocessing()
+
+    def open(self, to: object = "candle", *, writable: bool = False) -> Any:
+        """Give the tensor over the shared memory, in any framework.
+
+        Parameters
+        ----------
+        to : str or module
+            The framework, as in `convert`. One without read-only tensors (torch) gets pages of its
+            own when it writes nevertheless (``MAP_PRIVATE``): nobody else sees what it wrote.
+        writable : bool
+            Whether the tensor may be written: then every process sees what is written. ValueError
+            where the memory was not shared so.
+
+        Returns
+        -------
+        Tensor, or another framework's
+            It keeps the memory, also after the handle is gone.
+        """
+        if writable and not self.writable:
+            raise ValueError(
+                "the memory was shared to be read: share(x, writable=True) lets others write it"
+            )
+        target = frameworks.target_of(to)
+        return target.give(self._tensor(writable, not writable and not target.read_only), None)
+
+    def _tensor(self, writable: bool, private: bool = False) -> Tensor:
+        if self.nbytes == 0:  # which cannot be mapped
+            return _core.empty(self.shape, self.dtype.id)
+        import mmap
+
+        kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
+        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or private else 0)
+        data = _core.asarray(mmap.mmap(self._file, self.nbytes, kind, protection))
+        return _core.of_bytes(data, self.shape, self.dtype.id, self._padded)
+
+    def _described(self) -> tuple[str, int, str, tuple[int, ...], bool, bool]:
+        return (
+            self._token,
+            self.nbytes,
+            self.dtype.name,
+            self.shape,
+            self._padded,
+            self.writable,
+        )
+
+    def __repr__(self) -> str:
+        may = "may be written" if self.writable else "read-only"
+        return f"<candle.Shared {self.dtype} {self.shape}, {self.nbytes} bytes, {may}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened, (os.getpid(), self._file, *self._described())
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._file)
+
+
+def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
+    """Open the memory where a plain pickle says that it is: among the files of a process.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not there (any more).
+    """
+    path = Path(f"/proc/{pid}/fd/{file}")
+    try:
+        found = str(path.readlink())
+        if not found.startswith(f"/memfd:{_NAME}{token} "):
+            raise FileNotFoundError(f"file {file} of process {pid} is {found}")
+        opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"the shared memory is gone: process {pid} has ended, has dropped the handle, or is of "
+            "another user or machine. Keep the handle where it was pickled until it is loaded, or "
+            "send it by multiprocessing"
+        ) from error
+    return _checked(opened, token, *described)
+
+
+def _received(sent: Any, token: str, *described: Any) -> Shared:
+    """Take the memory file that goes with a pickle of multiprocessing.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the sender is there no more, or it was received before.
+    """
+    try:
+        file = sent.detach()
+    except (OSError, EOFError, KeyError) as error:
+        raise FileNotFoundError(
+            "the shared memory is gone: the process that sent it ended before it was received "
+            "here, or it was received before"
+        ) from error
+    return _checked(file, token, *described)
+
+
+def _checked(
+    file: int,
+    token: str,
+    nbytes: int,
+    dtype: str,
+    shape: tuple[int, ...],
+    padded: bool,
+    writable: bool,
+) -> Shared:
+    """Make the handle of a file that cannot lose the bytes it is said to have."""
+    handle = Shared(file, token, nbytes, as_dtype(dtype), shape, padded, writable)
+    seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
+    if not seals & fcntl.F_SEAL_SHRINK or os.fstat(file).st_size != nbytes:
+        raise ValueError(f"the memory file is not one of {nbytes} bytes that candle.share made")
+    return handle
+
+
+def _teach_multiprocessing() -> None:
+    from multiprocessing.reduction import DupFd, ForkingPickler
+
+    def sent(handle: Shared) -> tuple[Any, ...]:
+        return _received, (DupFd(handle._file), *handle._described())
+
+    ForkingPickler.register(Shared, sent)

@@ -1,0 +1,197 @@
+"""Pickling, copying and the size that is told: every layout, dtype and protocol."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import candle
+from candle._native import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+ALL_DTYPES = [candle.as_dtype(row[0]) for row in _core.dtype_rows()]
+
+
+def numbers(*shape: int) -> candle.Tensor:
+    return candle.arange(math.prod(shape), dtype="float32").reshape(shape)
+
+
+# Layouts; whether the memory is dense, in some order of the axes.
+LAYOUTS: dict[str, tuple[Callable[[], candle.Tensor], bool]] = {
+    "row-major": (lambda: numbers(3, 4), True),
+    "column-major": (lambda: numbers(3, 4).T, True),
+    "permuted": (lambda: numbers(2, 3, 4).permute(1, 2, 0), True),
+    "extent 1": (lambda: numbers(1, 4, 1).permute(2, 1, 0), True),
+    "0-d": (lambda: numbers(1)[0], True),
+    "empty": (lambda: numbers(0, 3), True),
+    "empty, permuted": (lambda: numbers(3, 0, 2).permute(2, 1, 0), True),
+    "every other row": (lambda: numbers(6, 4)[::2], False),
+    "reversed": (lambda: numbers(5)[::-1], False),
+    "broadcast": (lambda: numbers(4).broadcast_to(3, 4), False),
+    "cropped": (lambda: numbers(6, 6)[1:4, 2:5], False),
+    "read-only": (lambda: candle.asarray(b"abcdef"), True),
+}
+
+
+def same(a: candle.Tensor, b: candle.Tensor) -> bool:
+    return (
+        type(a) is type(b)
+        and (a.shape, a.dtype, a.device, a.readonly) == (b.shape, b.dtype, b.device, b.readonly)
+        and _core.as_bytes(a.copy()).tolist() == _core.as_bytes(b.copy()).tolist()
+    )
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout(layout: str, protocol: int) -> None:
+    t = LAYOUTS[layout][0]()
+    assert same(pickle.loads(pickle.dumps(t, protocol)), t)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_dtype(protocol: int) -> None:
+    for dtype in ALL_DTYPES:
+        data = candle.asarray(bytearray(range(48)))
+        t = _core.of_bytes(data, (48 * 8 // (dtype.bits * dtype.lanes),), dtype.id)
+        if dtype.kind == "bool":
+            t = candle.asarray([True, False, True])
+        assert same(pickle.loads(pickle.dumps(t, protocol)), t), dtype
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_out_of_band_shares_what_is_dense(layout: str) -> None:
+    make, dense = LAYOUTS[layout]
+    t = make()
+    buffers: list[pickle.PickleBuffer] = []
+    with candle.trace() as moves:
+        stream = pickle.dumps(t, protocol=5, buffer_callback=buffers.append)
+    assert len(buffers) == 1
+    assert len(stream) < 200
+    assert sum(move.nbytes for move in moves if move.action == "copy") == (0 if dense else t.nbytes)
+    back = pickle.loads(stream, buffers=buffers)
+    assert same(back, t)
+    if dense and t.size:
+        assert back.data_ptr() == t.data_ptr()
+        assert back.stride == t.stride
+        if not t.readonly:
+            back[...] = 7
+            assert set(_core.as_bytes(t.copy()).view("float32").tolist()) == {7.0}
+
+
+def test_strict_forbids_the_copy_of_gaps() -> None:
+    with candle.strict(), pytest.raises(candle.CopyError, match="row-major"):
+        pickle.dumps(numbers(4, 4)[::2])
+    with candle.strict():
+        pickle.dumps(numbers(4, 4).T)
+
+
+def test_read_only_buffers_make_read_only_tensors() -> None:
+    t = numbers(4)
+    buffers: list[pickle.PickleBuffer] = []
+    stream = pickle.dumps(t, protocol=5, buffer_callback=buffers.append)
+    frozen = [bytes(buffer) for buffer in buffers]
+    back = pickle.loads(stream, buffers=frozen)
+    assert back.readonly
+    assert back.tolist() == t.tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64", "int16", "bfloat16"])
+@pytest.mark.parametrize("frozen", [False, True])
+def test_frames_at_odd_addresses_are_copied_to_even_ones(dtype: str, frozen: bool) -> None:
+    t = candle.arange(6).to(dtype)
+    buffers: list[pickle.PickleBuffer] = []
+    stream = pickle.dumps(t, protocol=5, buffer_callback=buffers.append)
+    frame = memoryview(bytearray(b"x" + bytes(buffers[0])))[1:]
+    aligned = candle.asarray(frame).data_ptr() % 2 == 0
+    assert not aligned
+    back = pickle.loads(stream, buffers=[frame.toreadonly() if frozen else frame])
+    assert back.data_ptr() % t.itemsize == 0
+    assert back.readonly == frozen
+    assert back.tolist() == t.tolist()
+
+
+@pytest.mark.parametrize("frame", [b"", bytes(15), bytes(17), bytes(1000)], ids=len)
+def test_frames_of_the_wrong_length(frame: bytes) -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    stream = pickle.dumps(numbers(4), protocol=5, buffer_callback=buffers.append)
+    with pytest.raises(ValueError, match=rf"{len(frame)} bytes arrived.*float32.*\(4,\)"):
+        pickle.loads(stream, buffers=[frame])
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy", "jax"])
+def test_borrowed_memory_needs_no_framework_to_unpickle(framework: str, in_child: Any) -> None:
+    pytest.importorskip(framework)
+    t = candle.asarray(candle.convert(numbers(3), framework))
+    code = """
+        import pickle, sys
+        t = pickle.loads(bytes.fromhex(sys.argv[1]))
+        assert t.tolist() == [0, 1, 2], t
+        assert not {"torch", "numpy", "jax"} & set(sys.modules)
+    """
+    in_child(code, pickle.dumps(t).hex()).check()
+
+
+def test_aliases_in_one_pickle_stay_one_tensor() -> None:
+    t = numbers(3)
+    first, second = pickle.loads(pickle.dumps([t, t]))
+    assert first is second
+
+
+class Named(candle.Tensor):
+    """What a user may derive."""
+
+    name: Any
+
+
+def test_subclasses_keep_their_class_and_attributes() -> None:
+    t = Named([1, 2, 3])
+    t.name = ["n"]
+    for back in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t), copy.copy(t)):
+        assert type(back) is Named
+        assert back.name == ["n"]
+        assert back.tolist() == [1, 2, 3]
+    assert copy.copy(t).name is t.name
+    assert copy.deepcopy(t).name is not t.name
+
+
+def test_deep_copies_of_what_holds_itself_end() -> None:
+    t = Named([1])
+    t.name = [t]
+    made = copy.deepcopy(t)
+    assert made.name[0] is made
+    made.name = t.name = None
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_copies_are_fresh_and_writable(layout: str, duplicate: Any) -> None:
+    t = LAYOUTS[layout][0]()
+    made = duplicate(t)
+    assert made.tolist() == t.tolist()
+    assert not made.readonly
+    assert not candle.shares_memory(made, t)
+
+
+def test_deep_copies_of_aliases_are_one() -> None:
+    t = numbers(3)
+    first, second = copy.deepcopy([t, t])
+    assert first is second
+    assert first is not t
+
+
+def test_size_told_to_schedulers() -> None:
+    empty = sys.getsizeof(numbers(0))
+    t = candle.zeros((1000, 1000))
+    assert sys.getsizeof(t) - empty in range(4_000_000, 4_000_100)
+    assert sys.getsizeof(t[:10]) - empty in range(40_000, 40_100), "views: what they show"
+    repeated = candle.zeros(1000).broadcast_to(1000, 1000)
+    assert sys.getsizeof(repeated) - empty in range(4000, 4100), "repeated memory is there once"
+    assert sys.getsizeof(candle.zeros(8, dtype="int4")) - empty in range(4, 100)
