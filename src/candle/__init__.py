@@ -10,6 +10,7 @@ from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from . import neighbours as _neighbours
+from . import utils as _utils  # noqa: F401  (so that candle.utils is there)
 from .accepting import accepts
 from .convert import convert
 from .creation import (
@@ -79,6 +80,7 @@ from .dtypes import (
     uint64,
 )
 from .explain import explain
+from .io import load_npy, load_npz, load_safetensors, safetensors_metadata, save_safetensors
 from .joining import cat, stack
 from .ledger import strict, trace
 from .memory import owner, shares_memory
@@ -171,12 +173,17 @@ __all__ = [
     "int32",
     "int64",
     "linspace",
+    "load_npy",
+    "load_npz",
+    "load_safetensors",
     "meshgrid",
     "ones",
     "ones_like",
     "owner",
     "rand",
     "randn",
+    "safetensors_metadata",
+    "save_safetensors",
     "set_num_threads",
     "share",
     "shares_memory",

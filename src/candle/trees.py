@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Action = Callable[[Any], Any]
 
-__all__ = ["Walk", "path_to"]
+__all__ = ["Walk", "field_names", "path_to"]
 
 # No containers, and no tensors either: passed over without a look.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, range)
@@ -74,7 +74,7 @@ class Walk:
 
         if issubclass(cls, Mapping):
             return self._mapping
-        names = _field_names(cls)
+        names = field_names(cls)
         return (lambda x: self._fields(x, names)) if names else None
 
     # The containers nearly all trees are made of. What they become is made before their members
@@ -251,7 +251,7 @@ def _shallow_copy(x: Any) -> Any:
     return copy(x)
 
 
-def _field_names(cls: type) -> tuple[str, ...]:
+def field_names(cls: type) -> tuple[str, ...]:
     """Name the fields of a dataclass or an attrs class; there are none in another."""
     if hasattr(cls, "__dataclass_fields__"):
         return tuple(field.name for field in sys.modules["dataclasses"].fields(cls))

@@ -24,13 +24,14 @@ LINES = (
     ("creation", "printing", "joining", "sampling", "pickling"),
     ("tensor",),
     ("explain", "memory", "trees", "convert", "accepting", "sharing", "io", "array_api"),
+    ("utils",),
     ("__init__",),
     ("testing", "doctor", "__main__"),
 )
 ORDER = [name for line in LINES for name in line]
 
 # Each costs more than all of candle, or is a framework that the user may not want.
-SLOW = {"dataclasses", "importlib.metadata", "inspect", "typing"}
+SLOW = {"ast", "dataclasses", "importlib.metadata", "inspect", "json", "mmap", "typing", "zipfile"}
 FRAMEWORKS = {"cupy", "jax", "ml_dtypes", "numpy", "pyarrow", "torch", "tvm_ffi"}
 
 PACKAGE = Path(candle.__file__).parent
@@ -121,9 +122,9 @@ def test_no_third_party_at_import(path: Path) -> None:
 
 @every_file
 def test_functions_import_no_own_module(path: Path) -> None:
-    """The files of frameworks/ are the exception: each is loaded when its framework is met."""
+    """The exceptions are the files of frameworks/ and io/, loaded when they are first needed."""
     own = [each for each in imports_of(path) if each.in_function and each.module[:6] == "candle"]
-    assert [each for each in own if part(each.module) != "frameworks"] == []
+    assert [each for each in own if part(each.module) not in ("frameworks", "io")] == []
 
 
 def test_the_walk_sees_what_is_hidden() -> None:
@@ -160,3 +161,4 @@ def test_import_stays_cheap(in_child: Callable[..., Any], use: str) -> None:
     loaded = json.loads(in_child(code).check())
     assert "candle" in loaded
     assert (SLOW | FRAMEWORKS).intersection(loaded) == set()
+    assert [name for name in loaded if name.startswith("candle.io.")] == []

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from .._native import _core
 from .copying import copy, empty, write
+from .provider import is_available
 from .streams import work_stream
 
-__all__ = ["copy", "empty", "work_stream", "write"]
+__all__ = ["copy", "empty", "is_available", "work_stream", "write"]
 
 _core.register(device_copy=copy, device_empty=empty, device_write=write, work_stream=work_stream)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
             """Give bytes as an array on the host, in pinned memory, and wait for them."""
 
 
-__all__ = ["provider_for"]
+__all__ = ["is_available", "provider_for"]
 
 _NONE = (
     "copies on CUDA devices are made by cupy or torch, and neither is installed with CUDA: "
@@ -78,6 +78,11 @@ def provider_for(*tensors: Tensor, dtypes: Iterable[DType] = ()) -> Provider:
         more = ", or install torch with CUDA" if name == "cupy" else ""
         lacks = f"{name} casts no {unknown} on CUDA devices; cast on the CPU, t.to('cpu'){more}"
     raise BufferError(lacks)
+
+
+def is_available() -> bool:
+    """Tell whether somebody is there who makes tensors on CUDA devices."""
+    return any(_load(name) is not None for name in _makers)
 
 
 _makers = {"cupy": by_cupy.provider, "torch": by_torch.provider}

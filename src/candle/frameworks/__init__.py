@@ -34,6 +34,7 @@ __all__ = [
 
 # First part of a type's module -> the file here that knows it.
 _FILES = {
+    "candle": "own",
     "cupy": "cupy",
     "jax": "jax",
     "jaxlib": "jax",

@@ -1,8 +1,9 @@
-"""candle's own tensors, wanted as a framework's."""
+"""candle's own tensors: wanted as a framework's, and lent under another name."""
 
 from __future__ import annotations
 
 from .._native import _core
+from .record import Record
 from .target import Target
 
 TYPE_CHECKING = False
@@ -11,7 +12,29 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["examples", "target"]
+__all__ = ["Lent", "examples", "record", "target"]
+
+
+class Lent:
+    """A Tensor over what something else has: that is who plans and refusals name, by its type.
+
+    Ingested like any producer's memory, though nobody else can ask for it. What `tensor` has may
+    be misaligned, which no other Tensor is.
+    """
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+def _tensor(x: Lent) -> Tensor:
+    return x.tensor
+
+
+def record(cls: type, base: type) -> Record | None:
+    """Lent tensors come in as the tensors they are."""
+    return Record("stand_in", stand_in=_tensor) if issubclass(cls, Lent) else None
 
 
 def _give(t: Tensor, copy: bool | None) -> Tensor:

@@ -1,0 +1,248 @@
+"""The header of a safetensors file: checked, and every fault named.
+
+The rules are those of the format's README and JSON schema, and of its own parser.
+"""
+
+from __future__ import annotations
+
+import json
+
+from ..dtypes import as_dtype
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..dtypes import DType
+    from .files import File
+
+__all__ = ["DTYPES", "LIMIT", "METADATA", "NAMES", "PREFIX", "Header", "Member", "read_header"]
+
+PREFIX = 8  # bytes that say how long the header is
+LIMIT = 100_000_000  # bytes of a header
+METADATA = "__metadata__"
+
+# The format's name of each of its dtypes.
+DTYPES: dict[str, DType] = {
+    name: as_dtype(own)
+    for name, own in {
+        "BOOL": "bool",
+        "F4": "float4_e2m1fn",
+        "F6_E2M3": "float6_e2m3fn",
+        "F6_E3M2": "float6_e3m2fn",
+        "U8": "uint8",
+        "I8": "int8",
+        "F8_E5M2": "float8_e5m2",
+        "F8_E4M3": "float8_e4m3fn",
+        "F8_E8M0": "float8_e8m0fnu",
+        "F8_E4M3FNUZ": "float8_e4m3fnuz",
+        "F8_E5M2FNUZ": "float8_e5m2fnuz",
+        "I16": "int16",
+        "U16": "uint16",
+        "F16": "float16",
+        "BF16": "bfloat16",
+        "I32": "int32",
+        "U32": "uint32",
+        "F32": "float32",
+        "C64": "complex64",
+        "F64": "float64",
+        "I64": "int64",
+        "U64": "uint64",
+    }.items()
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+_FIELDS = {"dtype", "shape", "data_offsets"}
+_MOST = (1 << 63) - 1
+_AXES = 64  # the most that a Tensor has
+
+
+class Member:
+    """One tensor of a file.
+
+    Attributes
+    ----------
+    dtype : DType
+    shape : tuple of int
+    begin, end : int
+        Where its bytes are in the file.
+    """
+
+    __slots__ = ("begin", "dtype", "end", "shape")
+
+    def __init__(self, dtype: DType, shape: tuple[int, ...], begin: int, end: int) -> None:
+        self.dtype = dtype
+        self.shape = shape
+        self.begin = begin
+        self.end = end
+
+
+class Header:
+    """What a file says of itself: its members by name, and its metadata."""
+
+    __slots__ = ("members", "metadata")
+
+    def __init__(self, members: dict[str, Member], metadata: dict[str, str]) -> None:
+        self.members = members
+        self.metadata = metadata
+
+
+class _Twice(Exception):
+    """A key that a JSON object has twice."""
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+    return found
+
+
+def read_header(file: File) -> Header:
+    """Read and check a file's header.
+
+    Raises
+    ------
+    ValueError
+        For whatever breaks the format.
+    """
+    fault = file.fault
+    if file.size < PREFIX:
+        raise fault(
+            f"a safetensors file begins with {PREFIX} bytes that say how long its header is, and "
+            f"this has {file.size} bytes; download or write it again"
+        )
+    length = int.from_bytes(file.read(0, PREFIX), "little")
+    if length > LIMIT:
+        raise fault(
+            f"its first {PREFIX} bytes say that the header has {length} bytes, and the format "
+            f"allows {LIMIT}; is it a safetensors file?"
+        )
+    if length > file.size - PREFIX:
+        raise fault(
+            f"the header has {length} bytes, and only {file.size - PREFIX} follow: the file was "
+            "cut short; download or write it again"
+        )
+    entries = _parsed(file.read(PREFIX, length), fault)
+    metadata = _metadata(entries.pop(METADATA, {}), fault)
+    start = PREFIX + length
+    members = {name: _member(name, entry, start, fault) for name, entry in entries.items()}
+    _check_cover(members, start, file.size, fault)
+    return Header(members, metadata)
+
+
+def _parsed(header: bytes, fault: Callable[[str], ValueError]) -> dict[str, Any]:
+    if not header.startswith(b"{"):
+        raise fault(
+            f"the header begins with {header[:1]!r} and not with b'{{'; is it a safetensors file?"
+        )
+    try:
+        entries: dict[str, Any] = json.loads(str(header, "utf-8"), object_pairs_hook=_distinct)
+        for name in entries:
+            name.encode()
+    except _Twice as twice:
+        raise fault(f"the header has the key {twice.args[0]!r} twice") from None
+    except RecursionError:
+        raise fault("the header is nested too deeply to be a safetensors header") from None
+    except UnicodeDecodeError as error:
+        raise fault(f"the header is not UTF-8: {error.reason} at byte {error.start}") from None
+    except UnicodeEncodeError as error:
+        raise fault(f"the name {error.object!r} holds half a character (a surrogate)") from None
+    except ValueError as error:
+        raise fault(f"the header is not JSON: {error}") from None
+    return entries
+
+
+def _metadata(found: object, fault: Callable[[str], ValueError]) -> dict[str, str]:
+    if type(found) is not dict:
+        raise fault(f"{METADATA} is a JSON object of texts, and this is {_kind(found)}")
+    for key, value in found.items():
+        if type(value) is not str:
+            raise fault(f"{METADATA} holds texts only, and {key!r} is {_kind(value)}")
+        try:
+            key.encode(), value.encode()
+        except UnicodeEncodeError:
+            raise fault(f"{METADATA} {key!r} holds half a character (a surrogate)") from None
+    return found
+
+
+def _member(name: str, entry: Any, start: int, fault: Callable[[str], ValueError]) -> Member:
+    if type(entry) is not dict:
+        raise fault(f"tensor {name!r} is described by a JSON object, and this is {_kind(entry)}")
+    if entry.keys() != _FIELDS:
+        missing, more = _FIELDS - entry.keys(), entry.keys() - _FIELDS
+        told = f"lacks {min(missing)!r}" if missing else f"has {min(more)!r} besides"
+        raise fault(f"tensor {name!r} is described by dtype, shape and data_offsets, and {told}")
+    written, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    dtype = DTYPES.get(written) if type(written) is str else None
+    if dtype is None:
+        raise fault(
+            f"tensor {name!r} has the dtype {written!r}; those of the format that candle knows are "
+            f"{', '.join(DTYPES)}"
+        )
+    if type(shape) is not list or not all(map(_is_size, shape)):
+        raise fault(f"the shape of tensor {name!r} is {shape!r}, not a list of sizes")
+    if type(offsets) is not list or len(offsets) != 2 or not all(map(_is_size, offsets)):
+        raise fault(f"the data_offsets of tensor {name!r} are {offsets!r}, not two offsets")
+    if len(shape) > _AXES:
+        raise fault(f"tensor {name!r} has {len(shape)} axes; candle holds up to {_AXES}")
+    bits = dtype.bits
+    for extent in shape:
+        bits *= extent or 1  # those beside a 0 count too, as they do for a Tensor
+        if bits > _MOST:
+            raise fault(
+                f"tensor {name!r} of shape {shape} and dtype {written} has more bits than 63 bits "
+                "can count"
+            )
+    bits = 0 if 0 in shape else bits
+    begin, end = offsets
+    if bits % 8:
+        raise fault(
+            f"tensor {name!r} of shape {shape} and dtype {written} has {bits} bits: no whole bytes"
+        )
+    if begin > end:
+        raise fault(f"the data_offsets of tensor {name!r} go backwards: {offsets}")
+    if end - begin != bits // 8:
+        raise fault(
+            f"tensor {name!r} of shape {shape} and dtype {written} takes {bits // 8} bytes, and "
+            f"its data_offsets {offsets} give it {end - begin}"
+        )
+    return Member(dtype, tuple(shape), start + begin, start + end)
+
+
+def _check_cover(
+    members: dict[str, Member], start: int, size: int, fault: Callable[[str], ValueError]
+) -> None:
+    """Check that the members lie one after the other, from the header to the end of the file."""
+    reached, before = start, "the header"
+    for name, member in sorted(members.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if member.begin < reached:
+            raise fault(
+                f"tensor {name!r} begins {reached - member.begin} bytes before the end of "
+                f"{before}: they overlap"
+            )
+        if member.begin > reached:
+            raise fault(
+                f"{member.begin - reached} bytes between {before} and tensor {name!r} belong to "
+                "none; the format allows no gaps"
+            )
+        reached, before = member.end, f"tensor {name!r}"
+    if reached > size:
+        raise fault(
+            f"the tensors reach to byte {reached}, and the file has {size}: it was cut short; "
+            "download or write it again"
+        )
+    if reached < size:
+        raise fault(f"{size - reached} bytes follow after {before} and belong to no tensor")
+
+
+def _is_size(x: object) -> bool:
+    return type(x) is int and 0 <= x <= _MOST  # True is no size
+
+
+def _kind(x: object) -> str:
+    return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
+        type(x), f"{x!r}"
+    )

@@ -1,0 +1,129 @@
+"""numpy's .npz files: zip files of .npy files."""
+
+from __future__ import annotations
+
+from lzma import LZMAError
+from zipfile import ZIP_STORED, BadZipFile, ZipFile
+from zlib import error as ZlibError
+
+from .._native import _core
+from ..devices import as_device
+from . import npy
+from .files import File
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mmap import mmap as Mapping
+    from typing import IO
+    from zipfile import ZipInfo
+
+    from .._native._core import Tensor
+    from ..devices import Device
+    from . import Path
+
+__all__ = ["load"]
+
+_SUFFIX = ".npy"
+_ENCRYPTED = 0x1  # flag of a member
+_LOCAL = 30  # bytes of a member's local header, without its name and what may follow
+_AT_ONCE = 1 << 18  # bytes that are inflated at a time
+_BROKEN = (BadZipFile, ZlibError, LZMAError, EOFError, NotImplementedError)
+
+
+def load(path: Path, device: object, mmap: bool) -> dict[str, Tensor]:
+    """Give the arrays of a file."""
+    where = None if device is None else as_device(device)
+    with File(path) as file:
+        try:
+            with open(file.fd, "rb", closefd=False) as opened, ZipFile(opened) as zipped:
+                members = _members(file, zipped)
+                mapping = file.map() if mmap else None
+                return {
+                    name: _array(file, zipped, info, mapping, where)
+                    for name, info in members.items()
+                }
+        except _BROKEN as error:
+            raise file.fault(f"the zip file is broken: {error}") from error
+
+
+def _members(file: File, zipped: ZipFile) -> dict[str, ZipInfo]:
+    found: dict[str, ZipInfo] = {}
+    for info in zipped.infolist():
+        name = info.filename
+        if not name.endswith(_SUFFIX):
+            raise file.fault(f"its member {name!r} is no array; take the file apart with zipfile")
+        name = name.removesuffix(_SUFFIX)
+        if name in found:
+            raise file.fault(f"it has two arrays called {name!r}")
+        if info.flag_bits & _ENCRYPTED:
+            raise file.fault(f"its member {name!r} is encrypted; decrypt it first")
+        found[name] = info
+    return found
+
+
+def _array(
+    file: File, zipped: ZipFile, info: ZipInfo, mapping: Mapping | None, device: Device | None
+) -> Tensor:
+    def fault(told: str) -> ValueError:
+        return file.fault(f"member {info.filename!r}: {told}")
+
+    try:
+        with zipped.open(info) as stream:
+            member = _Member(stream, info, fault)
+            found = npy.read_format(member.take, fault)
+            npy.check_size(found, info.file_size, fault)
+            if info.compress_type == ZIP_STORED and mapping is not None:
+                begin = _data_begin(file, info, fault)
+                return npy.mapped(found, mapping, begin + found.length, device)
+            return npy.filled(found, member.fill, device)
+    except BufferError as error:
+        error.add_note(f"this is {info.filename!r} of {file.name}")
+        raise
+
+
+def _data_begin(file: File, info: ZipInfo, fault: npy.Fault) -> int:
+    """Say where the bytes of a stored member are; `zipped.open` has checked the local header."""
+    local = file.read(info.header_offset, _LOCAL)
+    name, more = int.from_bytes(local[26:28], "little"), int.from_bytes(local[28:30], "little")
+    begin = info.header_offset + _LOCAL + name + more
+    if info.compress_size != info.file_size or begin + info.file_size > file.size:
+        raise fault("its sizes contradict each other: the zip file is broken")
+    return begin
+
+
+class _Member:
+    """The bytes of a member, one after the other."""
+
+    __slots__ = ("fault", "stream")
+
+    def __init__(self, stream: IO[bytes], info: ZipInfo, fault: npy.Fault) -> None:
+        self.stream = stream
+        self.fault = fault
+
+    def take(self, count: int) -> bytes:
+        """Give the next bytes."""
+        data = self.stream.read(count)
+        if len(data) < count:
+            raise self.fault("it ends within its header; write it again")
+        return data
+
+    def fill(self, t: Tensor) -> None:
+        """Write what is left to the memory of a tensor; it has to end there."""
+        view = _core.quietly(_core.as_bytes(t).memoryview) if t.nbytes else memoryview(b"")
+        done = 0
+        while done < len(view):
+            data = self._read(min(_AT_ONCE, len(view) - done))
+            if not data:
+                raise self.fault(f"it ends after {done} of {len(view)} bytes; write it again")
+            view[done : done + len(data)] = data
+            done += len(data)
+        if self._read(1):  # and its checksum is looked at
+            raise self.fault("it has more bytes than the zip file says")
+
+    def _read(self, count: int) -> bytes:
+        try:
+            return self.stream.read(count)
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise self.fault(f"it is broken: {error}") from None  # bz2's words for it

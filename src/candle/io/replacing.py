@@ -1,0 +1,99 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self
+
+    from . import Path as AnyPath
+
+__all__ = ["Replacement"]
+
+_AT_ONCE = 1 << 30  # bytes; the kernel writes no more than 2 GB in one call
+
+
+class Replacement:
+    """A file that takes its place when the block ends well, and leaves no trace if not.
+
+    It is written beside its place, synced to the disk, and renamed. A symbolic link stays one: what
+    it names is replaced. Permission bits are those of the file that is replaced, else the ones a
+    new file gets.
+    """
+
+    __slots__ = ("_beside", "_fd", "_place")
+
+    def __init__(self, path: AnyPath) -> None:
+        self._place = Path(os.path.realpath(os.fsdecode(path)))  # of a loop, too
+        mode = _mode(self._place)
+        self._beside = self._place.with_name(f".candle-{os.urandom(8).hex()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            self._fd = os.open(self._beside, flags, 0o666)
+        except OSError as error:
+            error.filename = str(self._place)
+            raise
+        if mode is not None:
+            os.fchmod(self._fd, mode)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Write all of some bytes."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view[:_AT_ONCE]) :]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *exc_info: object) -> None:
+        done = False
+        try:
+            try:
+                if kind is None:
+                    os.fsync(self._fd)
+            finally:
+                os.close(self._fd)
+            if kind is None:
+                self._beside.rename(self._place)
+                done = True
+        finally:
+            if not done:
+                self._beside.unlink()
+        if done:
+            _sync_folder(self._place.parent)
+
+
+def _mode(place: Path) -> int | None:
+    """Give the permission bits of a file that may be replaced; None where there is none."""
+    try:
+        found = place.stat().st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise IsADirectoryError(errno.EISDIR, "a directory stands in the file's place", str(place))
+    if not stat.S_ISREG(found):
+        raise OSError(
+            errno.EINVAL, "only a regular file can be replaced, and this is none", str(place)
+        )
+    if not os.access(place, os.W_OK):
+        raise PermissionError(
+            errno.EACCES, "the file that is to be replaced is read-only", str(place)
+        )
+    return stat.S_IMODE(found)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last, too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems sync no folders
+            raise
+    finally:
+        os.close(fd)
