@@ -33,6 +33,7 @@ _MAGIC = b"\x93NUMPY"
 _LIMIT = 10_000  # bytes of a header: numpy's own, for what is no structure
 _AXES = 64  # the most that a Tensor has
 _MOST = (1 << 63) - 1
+_AT_ONCE = 1 << 16  # elements that are swapped at a time: each block is buffered
 
 _DTYPES: dict[str, DType] = {
     name: as_dtype(own)
@@ -151,17 +152,20 @@ def filled(found: Format, fill: Callable[[Tensor], object], device: Device | Non
     shape = found.shape[::-1] if found.fortran else found.shape
     t = _core.empty(shape, found.dtype.id)
     fill(t)
-    if found.swapped and t.size:
-        interface = {
-            "version": 3,
-            "typestr": _typestr(found),
-            "shape": shape,
-            "data": (t.data_ptr(), False),
-        }
-        _core.quietly(_core.assign, t, NpyFile(interface))  # where they are
+    if found.swapped:
+        flat = t.view((t.size,))
+        for begin in range(0, t.size, _AT_ONCE):
+            _swap(flat[begin : begin + _AT_ONCE], _typestr(found))
     if found.fortran:
         t = t.permute(*reversed(range(t.ndim)))
     return t if device is None else t.to(device=device)
+
+
+def _swap(t: Tensor, typestr: str) -> None:
+    """Turn the bytes of a vector's elements, where they are."""
+    data = (t.data_ptr(), False)
+    swapped = NpyFile({"version": 3, "typestr": typestr, "shape": t.shape, "data": data})
+    _core.quietly(_core.assign, t, swapped)
 
 
 def _typestr(found: Format) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lzma import LZMAError
-from zipfile import ZIP_STORED, BadZipFile, ZipFile
-from zlib import error as ZlibError
+import errno
+from zipfile import ZIP_STORED, ZipFile
 
 from .._native import _core
 from ..devices import as_device
@@ -13,13 +12,16 @@ from .files import File
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from mmap import mmap as Mapping
-    from typing import IO
+    from typing import IO, TypeVar
     from zipfile import ZipInfo
 
     from .._native._core import Tensor
     from ..devices import Device
     from . import Path
+
+    T = TypeVar("T")
 
 __all__ = ["load"]
 
@@ -27,23 +29,33 @@ _SUFFIX = ".npy"
 _ENCRYPTED = 0x1  # flag of a member
 _LOCAL = 30  # bytes of a member's local header, without its name and what may follow
 _AT_ONCE = 1 << 18  # bytes that are inflated at a time
-_BROKEN = (BadZipFile, ZlibError, LZMAError, EOFError, NotImplementedError)
 
 
 def load(path: Path, device: object, mmap: bool) -> dict[str, Tensor]:
     """Give the arrays of a file."""
     where = None if device is None else as_device(device)
-    with File(path) as file:
-        try:
-            with open(file.fd, "rb", closefd=False) as opened, ZipFile(opened) as zipped:
-                members = _members(file, zipped)
-                mapping = file.map() if mmap else None
-                return {
-                    name: _array(file, zipped, info, mapping, where)
-                    for name, info in members.items()
-                }
-        except _BROKEN as error:
-            raise file.fault(f"the zip file is broken: {error}") from error
+    with (
+        File(path) as file,
+        open(file.fd, "rb", closefd=False) as opened,
+        _unzipped(file.fault, lambda: ZipFile(opened)) as zipped,
+    ):
+        members = _members(file, zipped)
+        mapping = file.map() if mmap else None
+        return {name: _array(file, zipped, info, mapping, where) for name, info in members.items()}
+
+
+def _unzipped(fault: npy.Fault, function: Callable[[], T]) -> T:
+    """Call zipfile, which raises almost anything over a broken file."""
+    try:
+        return function()
+    except MemoryError:
+        raise
+    except OSError as error:
+        if error.errno not in (None, errno.EINVAL):  # bz2's words, and a place that cannot be
+            raise
+        raise fault(f"the zip file is broken: {error}") from error
+    except Exception as error:
+        raise fault(f"the zip file is broken: {error}") from error
 
 
 def _members(file: File, zipped: ZipFile) -> dict[str, ZipInfo]:
@@ -68,8 +80,8 @@ def _array(
         return file.fault(f"member {info.filename!r}: {told}")
 
     try:
-        with zipped.open(info) as stream:
-            member = _Member(stream, info, fault)
+        with _unzipped(fault, lambda: zipped.open(info)) as stream:
+            member = _Member(stream, fault)
             found = npy.read_format(member.take, fault)
             npy.check_size(found, info.file_size, fault)
             if info.compress_type == ZIP_STORED and mapping is not None:
@@ -96,13 +108,13 @@ class _Member:
 
     __slots__ = ("fault", "stream")
 
-    def __init__(self, stream: IO[bytes], info: ZipInfo, fault: npy.Fault) -> None:
+    def __init__(self, stream: IO[bytes], fault: npy.Fault) -> None:
         self.stream = stream
         self.fault = fault
 
     def take(self, count: int) -> bytes:
         """Give the next bytes."""
-        data = self.stream.read(count)
+        data = self._read(count)
         if len(data) < count:
             raise self.fault("it ends within its header; write it again")
         return data
@@ -121,9 +133,4 @@ class _Member:
             raise self.fault("it has more bytes than the zip file says")
 
     def _read(self, count: int) -> bytes:
-        try:
-            return self.stream.read(count)
-        except OSError as error:
-            if error.errno is not None:
-                raise
-            raise self.fault(f"it is broken: {error}") from None  # bz2's words for it
+        return _unzipped(self.fault, lambda: self.stream.read(count))
