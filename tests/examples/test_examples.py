@@ -97,3 +97,25 @@ def test_gpu_pipeline_notices_a_wrong_sum(in_child: Callable[..., Child]) -> Non
     child = in_child(code, str(EXAMPLES / "gpu_pipeline.py"), "cupy", *OPTIONAL)
     assert child.returncode == 1
     assert "the sum is 0, not 524288" in child.stderr
+
+
+@pytest.mark.parametrize("hidden", [(), ("jax",)], ids=["with jax", "without jax"])
+def test_model_to_jax(in_child: Callable[..., Child], hidden: tuple[str, ...]) -> None:
+    output = in_child(WITHOUT, str(EXAMPLES / "model_to_jax.py"), *hidden).check()
+    jax = not hidden and find_spec("jax") is not None
+    said = [line.rsplit("  ", 1)[1] for line in output.splitlines() if " 0x" in line]
+    assert said == ["shared"] * 10
+    assert f"{'jax' if jax else 'numpy'} computes (2, 10)" in output
+    assert ("jax is not installed: numpy computes" in output) != jax
+
+
+@pytest.mark.skipif(find_spec("jax") is None, reason="numpy takes every layout")
+def test_model_to_jax_notices_a_copy(in_child: Callable[..., Child]) -> None:
+    """Its exit status is no formality."""
+    code = (
+        "import candle\nload = candle.load_safetensors\n"
+        "candle.load_safetensors = lambda p: {k: t[::-1] for k, t in load(p).items()}\n"
+    )
+    child = in_child(code + WITHOUT, str(EXAMPLES / "model_to_jax.py"))
+    assert child.returncode == 1
+    assert "was copied" in child.stderr

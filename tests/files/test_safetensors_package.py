@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def headers(draw: st.DrawFn) -> tuple[Any, int]:
     return header, max(0, reached + draw(st.sampled_from([0, 0, 0, 0, -1, 1])))
 
 
-@settings(max_examples=600)
+@settings(max_examples=400)
 @given(headers(), st.sampled_from(["", " ", "\n", "\t  ", "x", "\0", "{}"]))
 def test_who_accepts_what(
     tmp_path_factory: pytest.TempPathFactory, header: tuple[Any, int], behind: str
@@ -157,8 +158,10 @@ def test_who_accepts_what(
         }
     except Exception:
         theirs = None
-    if theirs is not None and entries.get("__metadata__", {}) is None:
+    if entries.get("__metadata__", {}) is None:
         theirs = None  # the package takes null for no metadata; the format says "a map"
+    if any(math.prod(n or 1 for n in shape) >= 2**63 for _, shape, _ in (theirs or {}).values()):
+        theirs = None  # beside an extent of 0, where the package counts no further
     if theirs is None:
         with pytest.raises(ValueError, match="beside"):
             candle.load_safetensors(path)

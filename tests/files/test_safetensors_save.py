@@ -456,7 +456,7 @@ def test_killed_at_each_step(path: Path, in_child: Callable[..., Child]) -> None
     assert new >= 2  # after the rename, and at the end
 
 
-@pytest.mark.parametrize("name", ["write", "fsync", "rename", "close"])
+@pytest.mark.parametrize("name", ["write", "fsync", "rename", "close", "fchmod"])
 def test_a_failing_step_leaves_the_old_file_and_nothing_else(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

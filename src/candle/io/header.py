@@ -188,15 +188,17 @@ def _member(name: str, entry: Any, start: int, fault: Callable[[str], ValueError
         raise fault(f"the data_offsets of tensor {name!r} are {offsets!r}, not two offsets")
     if len(shape) > _AXES:
         raise fault(f"tensor {name!r} has {len(shape)} axes; candle holds up to {_AXES}")
-    bits = dtype.bits
+    count = 1
     for extent in shape:
-        bits *= extent or 1  # those beside a 0 count too, as they do for a Tensor
-        if bits > _MOST:
-            raise fault(
-                f"tensor {name!r} of shape {shape} and dtype {written} has more bits than 63 bits "
-                "can count"
-            )
-    bits = 0 if 0 in shape else bits
+        count *= extent or 1  # those beside a 0 count too, as they do for a Tensor
+        if count > _MOST:
+            break
+    bits = 0 if 0 in shape else count * dtype.bits
+    if count > _MOST or bits > _MOST:
+        raise fault(
+            f"tensor {name!r} of shape {shape} and dtype {written} has more elements than 63 bits "
+            "can count the bits of"
+        )
     begin, end = offsets
     if bits % 8:
         raise fault(

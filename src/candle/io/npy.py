@@ -229,11 +229,15 @@ def read_format(take: Callable[[int], bytes], fault: Fault) -> Format:
     if len(shape) > _AXES:
         raise fault(f"the array has {len(shape)} axes; candle holds up to {_AXES}")
     dtype, swapped = _dtype(entries["descr"], fault)
-    bits = dtype.bits
+    count = 1
     for extent in shape:
-        bits *= extent or 1
-    if bits > _MOST:
-        raise fault(f"shape {shape} of {dtype} has more bits than 63 bits can count")
+        count *= extent or 1  # those beside a 0 count too, as they do for a Tensor
+        if count > _MOST:
+            break
+    if count > _MOST or (0 not in shape and count * dtype.bits > _MOST):
+        raise fault(
+            f"shape {shape} of {dtype} has more elements than 63 bits can count the bits of"
+        )
     whole = len(_MAGIC) + 2 + width + length
     return Format(dtype, swapped, fortran, shape, whole)
 

@@ -38,8 +38,12 @@ class Replacement:
         except OSError as error:
             error.filename = str(self._place)
             raise
-        if mode is not None:
-            os.fchmod(self._fd, mode)
+        try:
+            if mode is not None:
+                os.fchmod(self._fd, mode)
+        except BaseException:
+            self._drop()
+            raise
 
     def write(self, data: bytes | memoryview) -> None:
         """Write all of some bytes."""
@@ -51,21 +55,27 @@ class Replacement:
         return self
 
     def __exit__(self, kind: object, *exc_info: object) -> None:
-        done = False
+        if kind is not None:
+            self._drop()
+            return
         try:
-            try:
-                if kind is None:
-                    os.fsync(self._fd)
-            finally:
-                os.close(self._fd)
-            if kind is None:
-                self._beside.rename(self._place)
-                done = True
+            os.fsync(self._fd)
+        except BaseException:
+            self._drop()
+            raise
+        try:
+            os.close(self._fd)
+            self._beside.rename(self._place)
+        except BaseException:
+            self._beside.unlink()
+            raise
+        _sync_folder(self._place.parent)
+
+    def _drop(self) -> None:
+        try:
+            os.close(self._fd)
         finally:
-            if not done:
-                self._beside.unlink()
-        if done:
-            _sync_folder(self._place.parent)
+            self._beside.unlink()
 
 
 def _mode(place: Path) -> int | None:
@@ -84,7 +94,7 @@ def _mode(place: Path) -> int | None:
         raise PermissionError(
             errno.EACCES, "the file that is to be replaced is read-only", str(place)
         )
-    return stat.S_IMODE(found)
+    return found & 0o777
 
 
 def _sync_folder(folder: Path) -> None:
