@@ -66,8 +66,8 @@ class Replacement:
         try:
             os.close(self._fd)
             self._beside.rename(self._place)
-        except BaseException:
-            self._beside.unlink()
+        except BaseException:  # an interrupt may come when it has its new name
+            self._beside.unlink(missing_ok=True)
             raise
         _sync_folder(self._place.parent)
 
