@@ -68,8 +68,7 @@ with tempfile.TemporaryDirectory() as folder:
     with candle.trace() as moves:
         weights = candle.load_safetensors(path)
         given = candle.convert(weights, "jax" if jax else "numpy")
-    for move in moves.copies:
-        faults.append(f"a copy was made: {move}")
+    faults += [f"a copy was made: {move}" for move in moves.copies]
     for name, t in weights.items():
         shared = t.data_ptr() == address(given[name])
         print(
