@@ -223,7 +223,7 @@ def test_broken_files_say_what_is_wrong(path: Path, case: str) -> None:
     assert mappings(path) == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_good_files_with_bytes_changed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

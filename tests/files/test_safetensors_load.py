@@ -83,7 +83,7 @@ def test_the_mapping_lives_as_long_as_what_shares_it(path: Path) -> None:
     del array
     gc.collect()
     assert mappings(path) == 0
-    assert descriptors() == fds
+    assert descriptors() <= fds
 
 
 def test_an_empty_tensor_keeps_the_mapping_too(path: Path) -> None:

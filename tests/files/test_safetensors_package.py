@@ -141,7 +141,7 @@ def headers(draw: st.DrawFn) -> tuple[Any, int]:
     return header, max(0, reached + draw(st.sampled_from([0, 0, 0, 0, -1, 1])))
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(headers(), st.sampled_from(["", " ", "\n", "\t  ", "x", "\0", "{}"]))
 def test_who_accepts_what(
     tmp_path_factory: pytest.TempPathFactory, header: tuple[Any, int], behind: str
