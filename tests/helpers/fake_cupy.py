@@ -58,11 +58,14 @@ class Device:
         self._before: list[int] = []
 
     def use(self) -> None:
+        if not 0 <= self.id < _driver().device_count:
+            raise RuntimeError("cudaErrorInvalidDevice: invalid device ordinal")
         _driver().device = self.id
 
     def __enter__(self) -> Device:
-        self._before.append(Device().id)
+        before = Device().id
         self.use()
+        self._before.append(before)
         return self
 
     def __exit__(self, *error: object) -> None:

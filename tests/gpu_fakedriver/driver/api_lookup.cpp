@@ -18,15 +18,25 @@ void* self() {
   return library;
 }
 
+/// The CUDA version that a second form of an entry point came with, where that is after 12.0: who
+/// asks for less gets the first, which takes other arguments.
+int second_since(const std::string& symbol) {
+  static const std::map<std::string, int> since = {
+      {"cuStreamGetCtx", 12050}, {"cuEventElapsedTime", 12080}, {"cuCtxGetDevice", 13000}};
+  const auto found = since.find(symbol);
+  return found == since.end() ? 0 : found->second;
+}
+
 }  // namespace
 
-FAKE_API Result cuGetProcAddress_v2(const char* symbol, void** function, int, uint64_t,
+FAKE_API Result cuGetProcAddress_v2(const char* symbol, void** function, int asked, uint64_t,
                                     int* status) {
   return enter(__func__, Needs::nothing, [&](Call& call) -> Result {
     call.line += std::string(" ") + symbol;
     *function = nullptr;
     if (!call.driver.hidden.contains(plain_name(symbol))) {
       for (const char* version : {"_v2", ""}) {
+        if (*version != 0 && asked < second_since(symbol)) continue;
         *function = dlsym(self(), (std::string(symbol) + version).c_str());
         if (*function != nullptr) break;
       }
