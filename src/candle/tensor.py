@@ -385,6 +385,18 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
     # Out.
 
+    def cupy(self, *, copy: bool | None = None) -> Any:
+        """Give a cupy.ndarray over the same memory on a CUDA device.
+
+        Memory of the host is copied to cupy's current device with ``copy=None``. cupy has no
+        read-only arrays: read-only memory is copied with ``copy=None``, and shared with
+        ``copy=False`` on the caller's word that nothing is written. A dtype that cupy lacks is a
+        BufferError. cupy's current stream is made to wait for what may be pending.
+        """
+        from .frameworks.cupy import give
+
+        return give(self, copy)
+
     def jax(self, *, copy: bool | None = None) -> Any:
         """Give a jax.Array over the same memory.
 

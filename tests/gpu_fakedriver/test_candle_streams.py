@@ -401,6 +401,49 @@ def test_an_interface_keeps_its_object(driver: Driver, block: int) -> None:
     assert gone == [1]
 
 
+def test_an_interface_that_says_something_else_later(driver: Driver, block: int) -> None:
+    """Nothing is handed on of memory that may be gone, nor without an order."""
+    b = driver.stream()
+    x = Interface(block, stream=driver.stream())
+    t = candle.asarray(x)
+    said = dict(x.fields)
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"data": (block + 4096, False)}, "has moved its memory"),
+        ({"data": None}, "has moved its memory"),
+        ({"data": (None, False)}, "has moved its memory"),
+        ({"stream": 0}, "stream 0"),
+        ({"stream": "1"}, "stream '1'"),
+    )
+    exports = live()["exports"]
+    for fields, words in cases:
+        x.fields = {**said, **fields}
+        for export in (lambda: t.__dlpack__(stream=b), lambda: t[1:].__cuda_array_interface__):
+            with pytest.raises(BufferError, match=words):
+                export()
+    x.fields = said
+    assert live()["exports"] == exports
+    t.__dlpack__(stream=b)
+
+
+@pytest.mark.parametrize("answer", [None, [1], "text", 7, RuntimeError, KeyError])
+def test_an_interface_that_is_none_later(driver: Driver, block: int, answer: Any) -> None:
+    class Fickle(Interface):
+        later = False
+
+        @property
+        def __cuda_array_interface__(self) -> dict[str, Any]:
+            if self.later and isinstance(answer, type):
+                raise answer("gone")
+            return answer if self.later else self.fields
+
+    x = Fickle(block, stream=driver.stream())
+    t = candle.asarray(x)
+    x.later = True
+    for export in (lambda: t.__dlpack__(stream=1), lambda: t.__cuda_array_interface__):
+        with pytest.raises(BufferError):
+            export()
+
+
 def test_no_interface_off_devices() -> None:
     for t in (candle.zeros(3), candle.zeros(3, dtype="bfloat16")):
         assert not hasattr(t, "__cuda_array_interface__")

@@ -11,7 +11,8 @@ are made on first use, `device` and `stream` blocks, `record_stream` (noted in `
 Factories, `copy_`, `fill_` and what is made of these (`to`, `contiguous`, `clone`, `cpu`, `cuda`)
 allocate from the driver and queue kernels on the current stream.
 
-Pinned memory is the host's like any other.
+Memory of the host is pinned where it is the driver's pinned memory. What `pin_memory=True` gives is
+not.
 
 Not as torch's: there is no caching allocator (memory is freed at once when the last reference and
 the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C
@@ -373,6 +374,16 @@ def _as_on_cpu(name: str) -> Callable[..., Any]:
     return run
 
 
+def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
+    memory_type, host = 2, 1
+    _state.driver.call("cuInit", 0)
+    try:
+        kind = _state.driver.call("cuPointerGetAttribute", memory_type, self.data_ptr())
+    except fake_driver.DriverError:
+        return False
+    return bool(kind == host)
+
+
 _VIEWS = (
     *("as_strided", "view", "_reshape_alias", "view_as_real", "unfold"),
     *("set_.source_Storage", "set_.source_Storage_storage_offset", "set_.source_Tensor"),
@@ -417,6 +428,7 @@ def install(*, initialized: bool = True) -> Driver:
         library.impl(name, _as_on_cpu(name), "CUDA")
     for name, kernel in _KERNELS.items():
         library.impl(name, kernel, "CUDA")
+    library.impl("is_pinned", _is_pinned, "CPU")
     cuda: Any = torch.cuda
     cuda._lazy_init = lambda: None
     cuda.is_available = lambda: driver.device_count > 0

@@ -25,6 +25,8 @@ struct Driver {
   Result (*cuDevicePrimaryCtxRetain)(Context*, int);
   Result (*cuCtxPushCurrent)(Context);
   Result (*cuCtxPopCurrent)(Context*);
+  Result (*cuCtxGetDevice)(int*);
+  Result (*cuDevicePrimaryCtxGetState)(int, unsigned*, int*);
   Result (*cuEventCreate)(Event*, unsigned);
   Result (*cuEventRecord)(Event, Handle);
   Result (*cuStreamWaitEvent)(Handle, Event, unsigned);
@@ -53,6 +55,8 @@ struct Driver {
     const bool complete =
         get("cuInit", &cuInit) && get("cuDevicePrimaryCtxRetain", &cuDevicePrimaryCtxRetain) &&
         get("cuCtxPushCurrent", &cuCtxPushCurrent) && get("cuCtxPopCurrent", &cuCtxPopCurrent) &&
+        get("cuCtxGetDevice", &cuCtxGetDevice) &&
+        get("cuDevicePrimaryCtxGetState", &cuDevicePrimaryCtxGetState) &&
         get("cuEventCreate", &cuEventCreate) && get("cuEventRecord", &cuEventRecord) &&
         get("cuStreamWaitEvent", &cuStreamWaitEvent) && get("cuEventDestroy", &cuEventDestroy) &&
         get("cuStreamSynchronize", &cuStreamSynchronize) &&
@@ -69,37 +73,41 @@ const Driver& driver() noexcept {
   return opened;
 }
 
-/// The primary context of a device, current for as long as this lives: a thread that never touched
-/// CUDA has none.
+/// Primary contexts, by device; each retained once, for good.
+std::atomic<Context> retained[device_limit];
+
+/// Makes the primary context of a device current: a thread that never touched CUDA has none. `pop`
+/// ends that.
+Result push(int32_t device) noexcept {
+  const Driver& cuda = driver();
+  if (cuda.status != success) return cuda.status;
+  if (device < 0 || device >= device_limit) return no_such_device;
+  Context context = retained[device].load(std::memory_order_acquire);
+  if (context == nullptr) {  // twice by two threads is one too many, which does no harm
+    const Result result = cuda.cuDevicePrimaryCtxRetain(&context, device);
+    if (result != success) return result;
+    retained[device].store(context, std::memory_order_release);
+  }
+  return cuda.cuCtxPushCurrent(context);
+}
+
+void pop() noexcept {
+  Context popped;
+  driver().cuCtxPopCurrent(&popped);
+}
+
+/// The same for as long as this lives.
 class Current {
  public:
-  explicit Current(int32_t device) noexcept {
-    const Driver& cuda = driver();
-    result = cuda.status;
-    if (result != success) return;
-    result = no_such_device;
-    if (device < 0 || device >= device_limit) return;
-    Context context = retained_[device].load(std::memory_order_acquire);
-    if (context == nullptr) {  // twice by two threads is one too many, which does no harm
-      result = cuda.cuDevicePrimaryCtxRetain(&context, device);
-      if (result != success) return;
-      retained_[device].store(context, std::memory_order_release);
-    }
-    result = cuda.cuCtxPushCurrent(context);
-  }
+  explicit Current(int32_t device) noexcept : result(push(device)) {}
   ~Current() {
-    Context popped;
-    if (result == success) driver().cuCtxPopCurrent(&popped);
+    if (result == success) pop();
   }
   Current(const Current&) = delete;
   Current& operator=(const Current&) = delete;
 
-  Result result;
-
- private:
-  static std::atomic<Context> retained_[device_limit];
+  const Result result;
 };
-std::atomic<Context> Current::retained_[device_limit];
 
 Handle handle_of(Stream stream) noexcept { return reinterpret_cast<Handle>(stream); }
 
@@ -154,6 +162,27 @@ Result describe(const void* address, Pointer* pointer) noexcept {
   pointer->managed = managed != 0;
   pointer->device = device;
   return success;
+}
+
+int32_t current_device() noexcept {
+  const Driver& cuda = driver();
+  int device = 0;
+  return cuda.status == success && cuda.cuCtxGetDevice(&device) == success ? device : 0;
+}
+
+DeviceGuard::DeviceGuard(int32_t device) noexcept {
+  const Driver& cuda = driver();
+  unsigned flags = 0;
+  int active = 0;
+  if (cuda.status != success || current_device() == device ||
+      cuda.cuDevicePrimaryCtxGetState(device, &flags, &active) != success || active == 0) {
+    return;
+  }
+  pushed_ = push(device) == success;
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (pushed_) pop();
 }
 
 namespace {

@@ -11,6 +11,7 @@ namespace candle::cuda {
 /// default stream, else a handle.
 using Stream = uintptr_t;
 inline constexpr Stream legacy_stream = 1;
+inline constexpr Stream per_thread_stream = 2;
 
 /// What the driver answers (a CUresult), or one of the negative codes below.
 using Result = int;
@@ -37,6 +38,23 @@ struct Pointer {
 
 /// What the driver knows of an address; creates no context. Memory that is not CUDA's is `unknown`.
 Result describe(const void* address, Pointer* pointer) noexcept;
+
+/// The device that is current on this thread, as the CUDA runtime sees it: 0 before there is one,
+/// or where there is no driver.
+int32_t current_device() noexcept;
+
+/// Makes a device current on this thread for as long as this lives, where it is in use and another
+/// one is current. Creates no context, and does nothing without a driver.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int32_t device) noexcept;
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  bool pushed_ = false;
+};
 
 /// A result in words, with the remedy where there is one.
 struct Words {

@@ -1,5 +1,6 @@
 #include "device_memory.h"
 
+#include <atomic>
 #include <new>
 
 #include "ingest.h"
@@ -18,6 +19,13 @@ bool same_stream(const Pending* pending, int count, cuda::Stream stream) {
   return false;
 }
 
+/// A number of this thread's that no other thread ever has: those of the system are used again.
+uint64_t this_thread() noexcept {
+  static std::atomic<uint64_t> last{0};
+  thread_local const uint64_t number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
+
 /// The default stream has two names: a handle of 0 means the legacy one to a driver.
 cuda::Stream from_handle(uintptr_t handle) { return handle == 0 ? cuda::legacy_stream : handle; }
 
@@ -33,14 +41,20 @@ bool parse_handle(PyObject* number, Pending* pending) {
     return false;
   }
   pending->stream = from_handle(static_cast<uintptr_t>(handle));
+  pending->thread = this_thread();
   return true;
 }
 
 }  // namespace
 
+cuda::Stream Pending::here() const noexcept {
+  const bool elsewhere = stream == cuda::per_thread_stream && thread != this_thread();
+  return elsewhere ? cuda::legacy_stream : stream;
+}
+
 struct DeviceMemory::Recorded {
-  cuda::Stream stream;
-  Ref object;
+  Pending pending;
+  PyObject* stream;  // which of them; held by what is pending
   Recorded* next;
 };
 
@@ -64,12 +78,20 @@ bool parse_stream_object(PyObject* object, Pending* pending) noexcept {
                  Py_TYPE(object)->tp_name, answer.get());
     return false;
   }
+  PyObject* version = PyTuple_GET_ITEM(answer.get(), 0);
+  if (!PyLong_Check(version) || PyLong_AsLong(version) != 0) {
+    PyErr_Clear();
+    PyErr_Format(PyExc_TypeError,
+                 "%s.__cuda_stream__ speaks version %R of the protocol, and candle knows 0",
+                 Py_TYPE(object)->tp_name, version);
+    return false;
+  }
   pending->object = Ref::borrow(object);
   return parse_handle(PyTuple_GET_ITEM(answer.get(), 1), pending);
 }
 
 bool interface_stream(PyObject* interface, Pending* pending) noexcept {
-  PyObject* stream = PyDict_GetItemString(interface, "stream");
+  PyObject* stream = PyDict_Check(interface) ? PyDict_GetItemString(interface, "stream") : nullptr;
   if (stream == nullptr || stream == Py_None) return true;
   int overflow = 0;
   const bool zero = PyLong_Check(stream) && PyLong_AsLongLongAndOverflow(stream, &overflow) == 0;
@@ -80,6 +102,14 @@ bool interface_stream(PyObject* interface, Pending* pending) noexcept {
                "stream), 2 (the thread's), or a handle",
                stream);
   return false;
+}
+
+const std::byte* interface_address(PyObject* interface) noexcept {
+  PyObject* data = PyDict_Check(interface) ? PyDict_GetItemString(interface, "data") : nullptr;
+  if (data == nullptr || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return nullptr;
+  void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+  PyErr_Clear();
+  return static_cast<const std::byte*>(address);
 }
 
 bool parse_consumer_stream(PyObject* stream, cuda::Stream* later, bool* ordered) noexcept {
@@ -118,6 +148,7 @@ bool StreamSource::current(DLDevice device, Pending* pending) const noexcept {
   void* handle = nullptr;
   if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0) return false;
   pending->stream = from_handle(reinterpret_cast<uintptr_t>(handle));
+  pending->thread = this_thread();
   return true;
 }
 
@@ -131,7 +162,7 @@ bool DeviceMemory::lend(const Source& source, Owner* owner, Lending&& lending) n
   *owner = Owner::device(block);
   block->managed_ = lending.managed;
   block->device_ = source.device;
-  block->data_ = source.data;
+  block->data_ = source.size == 0 ? nullptr : source.data;
   block->old_signature_ = lending.old_signature;
   block->by_interface_ = lending.by_interface;
   block->producer_ = Ref::borrow(lending.producer);
@@ -141,8 +172,9 @@ bool DeviceMemory::lend(const Source& source, Owner* owner, Lending&& lending) n
   block->keeper_ = Ref::borrow(lending.keeper);
   block->origin_ = std::move(lending.origin);
   const TypeRecord* record = lending.record;
+  if (record != nullptr) block->guard_ = Ref::borrow(record->device_guard);
   if (record == nullptr || !cuda_memory(source.device)) return true;
-  block->recorder_ = Ref::borrow(record->record_stream);
+  if (lending.keeper != nullptr) block->recorder_ = Ref::borrow(record->record_stream);
   block->framework_.ask = Ref::borrow(record->work_stream);
   if (!block->framework_.ask && record->table != nullptr &&
       record->table->current_work_stream != nullptr) {
@@ -151,7 +183,7 @@ bool DeviceMemory::lend(const Source& source, Owner* owner, Lending&& lending) n
   if (!block->framework_) return true;
   block->producer_ = {};
   if (block->framework_.current(source.device, &block->origin_)) return true;
-  blame_producer(record->type->tp_name);
+  blame_producer(record->type->tp_name, naming_streams);
   return false;
 }
 
@@ -161,11 +193,11 @@ bool DeviceMemory::sources(Pending* pending, int* count) noexcept {
     if (one.stream == 0 || same_stream(pending, *count, one.stream)) return;
     pending[(*count)++] = std::move(one);
   };
-  add({origin_.stream, Ref::borrow(origin_.object.get())});
+  add({origin_.here(), Ref::borrow(origin_.object.get())});
   if (framework_) {
     Pending now;
     if (!framework_.current(device_, &now)) {
-      blame_producer("the producer's framework");
+      blame_producer("the producer's framework", naming_streams);
       return false;
     }
     add(std::move(now));
@@ -177,7 +209,10 @@ bool DeviceMemory::sources(Pending* pending, int* count) noexcept {
       blame_producer(Py_TYPE(producer_.get())->tp_name);
       return false;
     }
-    if (PyDict_Check(interface.get()) && !interface_stream(interface.get(), &now)) return false;
+    if (!still_there(interface_address(interface.get())) ||
+        !interface_stream(interface.get(), &now)) {
+      return false;
+    }
     add(std::move(now));
   }
   return true;
@@ -209,13 +244,19 @@ bool DeviceMemory::gather(cuda::Stream* stream) noexcept {
 bool DeviceMemory::relay(PyObject* stream) noexcept { return !producer_ || ask_again(stream); }
 
 bool DeviceMemory::ask_again(PyObject* stream) noexcept {
-  const Ref capsule = ask_capsule(producer_.get(), stream, old_signature_);
+  Ref capsule = ask_capsule(producer_.get(), stream, old_signature_, guard_.get(), device_);
   if (!capsule) {
     blame_producer(Py_TYPE(producer_.get())->tp_name);
     return false;
   }
-  const std::byte* data = capsule_data(capsule.get());
-  if (data == data_) return true;
+  const bool same = still_there(capsule_data(capsule.get()));
+  const PendingError pending;  // the capsule's own destructor may run Python
+  capsule = {};
+  return same;
+}
+
+bool DeviceMemory::still_there(const std::byte* now) const noexcept {
+  if (data_ == nullptr || now == data_) return true;
   PyErr_Format(PyExc_BufferError,
                "%s has moved its memory since candle took it; take it again with from_dlpack",
                Py_TYPE(producer_.get())->tp_name);
@@ -233,10 +274,14 @@ bool DeviceMemory::wait() noexcept {
     }
   }
   for (int i = 0; i < count; i++) {
+    // The legacy stream comes after all others, but only with what is queued on it itself.
+    const bool legacy = pending[i].stream == cuda::legacy_stream;
+    const cuda::Stream last = legacy ? cuda::per_thread_stream : pending[i].stream;
     cuda::Result result;
     {
       const WithoutGil without(true);
-      result = cuda::synchronize(device_.device_id, pending[i].stream);
+      result = cuda::order(device_.device_id, pending[i].stream, last);
+      if (result == cuda::success) result = cuda::synchronize(device_.device_id, last);
     }
     if (result == cuda::success) continue;
     cuda_failed("wait for the producer's stream", result);
@@ -246,9 +291,12 @@ bool DeviceMemory::wait() noexcept {
 }
 
 bool DeviceMemory::order_after(cuda::Stream earlier) noexcept {
-  Pending now{origin_.stream, Ref()};
+  Pending now{origin_.here(), Ref()};
   if (framework_) {
-    if (!framework_.current(device_, &now)) return false;
+    if (!framework_.current(device_, &now)) {
+      blame_producer("the producer's framework", naming_streams);
+      return false;
+    }
   } else if (by_interface_) {
     Pending pending[most_sources];
     int count;
@@ -281,9 +329,9 @@ bool DeviceMemory::record_stream(PyObject* stream) noexcept {
     pending.stream = 0;  // its framework waits; the object is held all the same
   }
   for (const Recorded* at = recorded_; at != nullptr; at = at->next) {
-    if (at->object.get() == stream) return true;
+    if (at->stream == stream) return true;
   }
-  auto* one = new (std::nothrow) Recorded{pending.stream, std::move(pending.object), recorded_};
+  auto* one = new (std::nothrow) Recorded{std::move(pending), stream, recorded_};
   if (one == nullptr) {
     PyErr_NoMemory();
     return false;
@@ -298,8 +346,8 @@ void DeviceMemory::give_back(DeviceMemory* block, bool have_gil) noexcept {
   if (block->recorded_ != nullptr && ending) return;
   for (const Recorded* at = block->recorded_; at != nullptr; at = at->next) {
     // Nobody can be told of a failure here; the memory then goes as it would have without the call.
-    if (at->stream == 0) continue;
-    cuda::order(block->device_.device_id, at->stream, from_handle(block->origin_.stream));
+    if (at->pending.stream == 0) continue;
+    cuda::order(block->device_.device_id, at->pending.here(), from_handle(block->origin_.here()));
   }
   block->memory_.give_back(have_gil);
   if (ending) return;  // the objects are left alone on purpose
@@ -313,9 +361,11 @@ void DeviceMemory::give_back(DeviceMemory* block, bool have_gil) noexcept {
   });
 }
 
-bool order_before(Tensor* tensor, cuda::Stream later) noexcept {
+bool order_for(Tensor* tensor, PyObject* stream, cuda::Stream later) noexcept {
   DeviceMemory* block = tensor->owner.device_memory();
-  return block == nullptr || block->order_before(later);
+  if (block == nullptr) return true;
+  if (cuda_memory(tensor->device)) return block->order_before(later);
+  return block->relay(stream == nullptr ? Py_None : stream);
 }
 
 namespace {

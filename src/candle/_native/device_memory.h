@@ -16,7 +16,15 @@ struct Tensor;
 struct Pending {
   cuda::Stream stream = 0;  // 0: nothing is known
   Ref object;
+  uint64_t thread = 0;  // whose default stream it is, where it is a thread's
+
+  /// The stream as this thread can name it. Another thread's default stream has no name here; the
+  /// legacy one comes after all that is queued there, and before all that will be.
+  cuda::Stream here() const noexcept;
 };
+
+/// What a framework fails to do that raises where its stream is asked for.
+inline constexpr char naming_streams[] = "say which stream is current";
 
 /// Where a framework's current stream is found.
 struct StreamSource {
@@ -82,10 +90,12 @@ class DeviceMemory {
   static constexpr int most_sources = 2;
   bool sources(Pending* pending, int* count) noexcept;
   bool ask_again(PyObject* stream) noexcept;
+  /// False with a BufferError set where the producer names another address than it did.
+  bool still_there(const std::byte* now) const noexcept;
 
   Owner memory_;
   DLDevice device_ = {kDLCUDA, 0};
-  const std::byte* data_ = nullptr;
+  const std::byte* data_ = nullptr;  // of memory with elements
   bool managed_ = false;
   bool old_signature_ = false;
   bool by_interface_ = false;
@@ -94,6 +104,7 @@ class DeviceMemory {
   Ref producer_;  // if it is to be asked again
   Ref keeper_;
   Ref recorder_;
+  Ref guard_;  // makes the device current in the producer's framework
   Pending origin_;
   Recorded* recorded_ = nullptr;
 };
@@ -110,13 +121,17 @@ bool parse_consumer_stream(PyObject* stream, cuda::Stream* later, bool* ordered)
 /// nowhere. False with a BufferError set.
 bool interface_stream(PyObject* interface, Pending* pending) noexcept;
 
+/// The address in a CUDA array interface; nullptr, no error, where it has none.
+const std::byte* interface_address(PyObject* interface) noexcept;
+
 /// Sets a BufferError that says what the CUDA driver answered.
 void cuda_failed(const char* doing, cuda::Result result) noexcept;
 
 inline bool cuda_memory(DLDevice device) { return device.device_type == kDLCUDA; }
 
-/// Makes `later` wait for what may be pending on a tensor's memory. False with an error set.
-bool order_before(Tensor* tensor, cuda::Stream later) noexcept;
+/// Makes a consumer's stream wait for what may be pending on a tensor's memory: `later` on a CUDA
+/// device, else `stream`, the consumer's own word for it (nullptr: None). False with an error set.
+bool order_for(Tensor* tensor, PyObject* stream, cuda::Stream later) noexcept;
 
 // Methods of Tensor and of the module.
 PyObject* record_stream(PyObject* self, PyObject* stream);

@@ -117,15 +117,32 @@ bool parse_max_version(PyObject* value, bool* versioned) {
   return true;
 }
 
-bool parse_dl_device(PyObject* value, DLDevice* device) {
+/// Where a tensor's memory is said to lie. torch's pinned memory is announced as pinned and
+/// exported as plain memory of the host: consumers rely on both. False with an error set.
+bool announced_device(const Tensor* tensor, DLDevice* device) {
+  *device = tensor->device;
+  PyObject* owner = device->device_type == kDLCPU ? tensor->owner.python_object() : nullptr;
+  const int pinned = owner == nullptr ? 0 : ask_pinned(owner);
+  if (pinned > 0) *device = {kDLCUDAHost, 0};
+  if (pinned < 0) blame_producer(Py_TYPE(owner)->tp_name);
+  return pinned >= 0;
+}
+
+/// `device`: in, the tensor's own; out, the one asked for.
+bool parse_dl_device(PyObject* value, const Tensor* tensor, DLDevice* device) {
   if (value == Py_None) return true;
   long wanted[2] = {};
   if (!parse_pair(value, "dl_device is None or a tuple of ints (type, number)", wanted))
     return false;
   const DLDevice asked = {static_cast<DLDeviceType>(wanted[0]), static_cast<int32_t>(wanted[1])};
   const bool fits = asked.device_type == wanted[0] && asked.device_id == wanted[1];
-  const bool known = same_device(asked, {kDLCPU, 0}) || same_device(asked, *device);
-  if (!fits || (host_memory(asked) && !known)) {
+  bool known = same_device(asked, {kDLCPU, 0}) || same_device(asked, *device);
+  if (fits && host_memory(asked) && !known) {
+    DLDevice announced;
+    if (!announced_device(tensor, &announced)) return false;
+    if (same_device(asked, announced)) return true;
+  }
+  if (!fits || wanted[1] < 0 || (host_memory(asked) && !known)) {
     const Ref text = in_words(value);
     if (text) {
       PyErr_Format(PyExc_BufferError,
@@ -138,7 +155,8 @@ bool parse_dl_device(PyObject* value, DLDevice* device) {
   return true;
 }
 
-bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* asked) {
+bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, const Tensor* tensor,
+           Asked* asked) {
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "__dlpack__() takes keyword arguments only");
     return false;
@@ -154,7 +172,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, Asked* aske
         if (!parse_copy(args[i], &asked->copy)) return false;
         break;
       case 2:
-        if (!parse_dl_device(args[i], &asked->device)) return false;
+        if (!parse_dl_device(args[i], tensor, &asked->device)) return false;
         break;
       case 3:
         asked->stream = args[i];
@@ -204,11 +222,13 @@ bool prepare_device_export(Tensor* tensor, const Asked& asked, Demand* demand, b
   return true;
 }
 
-/// Makes the consumer's stream wait for what may be pending. False with an error set.
-bool order_export(Tensor* tensor, PyObject* stream, cuda::Stream later) {
-  if (cuda_memory(tensor->device)) return order_before(tensor, later);
-  DeviceMemory* block = tensor->owner.device_memory();
-  return block == nullptr || block->relay(stream == nullptr ? Py_None : stream);
+/// Whether `stream=` may be said of host memory. Consumers of pinned memory may pass a stream,
+/// which means nothing. False with an error set.
+bool takes_stream(const Tensor* tensor, PyObject* stream) {
+  if (tensor->device.device_type != kDLCPU || stream == Py_None) return true;
+  DLDevice announced;
+  return announced_device(tensor, &announced) &&
+         (announced.device_type != kDLCPU || parse_host_stream(stream));
 }
 
 }  // namespace
@@ -230,7 +250,7 @@ const Demand& demand_of_capsule(bool versioned) noexcept {
 PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Asked asked{.device = tensor->device};
-  if (!parse(args, nargs, names, &asked)) return nullptr;
+  if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
   const Demand* demand = &demand_of_capsule(asked.versioned);
   Demand on_device;
   bool ordered = false;
@@ -238,8 +258,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
     on_device = *demand;
     demand = &on_device;
     if (!prepare_device_export(tensor, asked, &on_device, &ordered)) return nullptr;
-  } else if (asked.stream != nullptr && tensor->device.device_type == kDLCPU &&
-             !parse_host_stream(asked.stream)) {  // consumers of pinned memory may pass a stream
+  } else if (asked.stream != nullptr && !takes_stream(tensor, asked.stream)) {
     return nullptr;
   }
   Decision decision;
@@ -249,7 +268,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
   // A copy was queued on the consumer's stream itself.
-  if (ordered && !copied && !order_export(fit, asked.stream, on_device.stream)) return nullptr;
+  if (ordered && !copied && !order_for(fit, asked.stream, on_device.stream)) return nullptr;
   if (!asked.versioned) {
     auto* managed = export_tensor<DLManagedTensor>(fit);
     if (managed != nullptr) managed->dl_tensor.device = asked.device;
@@ -261,7 +280,8 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
 }
 
 PyObject* dlpack_device(PyObject* self, PyObject*) {
-  const DLDevice device = reinterpret_cast<Tensor*>(self)->device;
+  DLDevice device;
+  if (!announced_device(reinterpret_cast<Tensor*>(self), &device)) return nullptr;
   if (device.device_type == kDLCPU && device.device_id == 0) return Py_NewRef(state.cpu_device);
   return Py_BuildValue("(ii)", static_cast<int>(device.device_type),
                        static_cast<int>(device.device_id));
@@ -284,12 +304,13 @@ PyObject* legacy_capsule(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const Quiet told;  // its caller has conformed the tensor, by a Demand of its own
   const Ref meant = Ref::steal(conform(tensor, demand, CopyMode::never, &decision));
   if (!meant) return nullptr;
-  if (cuda_memory(tensor->device)) {
-    cuda::Stream later;
-    bool ordered;
-    if (!parse_consumer_stream(nargs == 2 ? args[1] : Py_None, &later, &ordered)) return nullptr;
-    if (ordered && !order_before(tensor, later)) return nullptr;
+  PyObject* stream = nargs == 2 ? args[1] : Py_None;
+  cuda::Stream later = cuda::legacy_stream;
+  bool ordered = true;
+  if (cuda_memory(tensor->device) && !parse_consumer_stream(stream, &later, &ordered)) {
+    return nullptr;
   }
+  if (ordered && !order_for(tensor, stream, later)) return nullptr;
   auto* managed = export_tensor<DLManagedTensor>(reinterpret_cast<Tensor*>(meant.get()));
   if (managed != nullptr && host_memory(managed->dl_tensor.device)) {
     managed->dl_tensor.device = {kDLCPU, 0};

@@ -47,16 +47,19 @@ bool work_stream(DLDevice device, Pending* pending) {
   if (state.hooks.work_stream == nullptr) return true;
   const Ref stream = Ref::steal(
       PyObject_CallFunction(state.hooks.work_stream, "i", static_cast<int>(device.device_id)));
-  return stream && (stream.get() == Py_None || parse_stream_object(stream.get(), pending));
+  if (stream && (stream.get() == Py_None || parse_stream_object(stream.get(), pending))) {
+    return true;
+  }
+  blame_producer("the framework in use", naming_streams);
+  return false;
 }
 
 /// The table's consumers queue their work on `current_work_stream`, so that it has to come after
-/// what may be pending.
+/// what may be pending. That is the default stream on all devices but CUDA's.
 bool order_for_work_stream(Tensor* tensor) {
-  if (!cuda_memory(tensor->device)) return true;
   Pending now;
-  if (!work_stream(tensor->device, &now)) return false;
-  return order_before(tensor, now.stream == 0 ? cuda::legacy_stream : now.stream);
+  if (cuda_memory(tensor->device) && !work_stream(tensor->device, &now)) return false;
+  return order_for(tensor, Py_None, now.stream == 0 ? cuda::legacy_stream : now.stream);
 }
 
 // --- the slots of the table; every one but the allocator is called with the GIL ---
@@ -249,6 +252,22 @@ bool load(Door* door, const char* name) {
   return true;
 }
 
+/// Makes torch's current stream wait. False with an error set.
+bool order_for_torch(Tensor* tensor, const StreamSource& streams) {
+  const bool rocm = tensor->device.device_type == kDLROCM;
+  if (!(cuda_memory(tensor->device) || rocm) || !streams) {
+    return order_for(tensor, Py_None, cuda::legacy_stream);
+  }
+  Pending now;
+  if (!streams.current(tensor->device, &now)) {
+    blame_producer("torch", naming_streams);
+    return false;
+  }
+  const bool is_default = now.stream == cuda::legacy_stream;  // 0 on ROCm
+  const Ref number = Ref::steal(PyLong_FromUnsignedLongLong(rocm && is_default ? 0 : now.stream));
+  return number && order_for(tensor, number.get(), now.stream);
+}
+
 /// `promised`: the caller's word that nothing is written to read-only memory.
 PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
   Door& door = torch_door.door;
@@ -261,13 +280,7 @@ PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
     const Ref told = Ref::steal(PyObject_CallNoArgs(door.on_read_only_copy));
     if (!told) return nullptr;  // warnings as errors
   }
-  if (cuda_memory(reinterpret_cast<Tensor*>(meant.get())->device) && door.streams) {
-    auto* there = reinterpret_cast<Tensor*>(meant.get());
-    Pending now;
-    if (!door.streams.current(there->device, &now) || !order_before(there, now.stream)) {
-      return nullptr;
-    }
-  }
+  if (!order_for_torch(reinterpret_cast<Tensor*>(meant.get()), door.streams)) return nullptr;
   const bool copied = decision.action == Action::copy;
   DLManagedTensorVersioned* managed = export_versioned(reinterpret_cast<Tensor*>(meant.get()),
                                                        copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);

@@ -60,9 +60,11 @@ bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexc
 bool ingest_number(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
 
-/// Asks a producer of device memory for a capsule, with a stream. Empty with an error set; a
-/// TypeError is an old signature's.
-Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature) noexcept;
+/// Asks a producer of device memory for a capsule, with a stream, while its device is current:
+/// by `guard`, its framework's own way, or in the driver. Empty with an error set; a TypeError is
+/// an old signature's.
+Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature, PyObject* guard,
+                DLDevice device) noexcept;
 
 /// The address in a capsule of either name; nullptr, no error, where it is none.
 const std::byte* capsule_data(PyObject* capsule) noexcept;

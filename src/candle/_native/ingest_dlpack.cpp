@@ -1,6 +1,8 @@
 // The DLPack routes: the C exchange table, __dlpack__, and raw capsules.
 #include <cstring>
+#include <optional>
 
+#include "cuda_driver.h"
 #include "device_memory.h"
 #include "ingest.h"
 #include "layout.h"
@@ -150,15 +152,14 @@ Ref ask_device_capsule(const Ingest& ingest, const TypeRecord& record, DLDevice 
   const Ref stream = streams ? Ref::steal(PyLong_FromLongLong(record.import_stream))
                              : Ref::borrow(Py_None);  // other devices have streams of other kinds
   if (!stream) return {};
-  Guard guard;
-  if (record.device_guard != nullptr && !guard.enter(record.device_guard, device)) {
-    return {};
-  }
-  Ref capsule = ask_capsule(ingest.x, stream.get(), false);
+  const auto ask = [&] {
+    return ask_capsule(ingest.x, stream.get(), *old_signature, record.device_guard, device);
+  };
+  Ref capsule = ask();
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();  // from before max_version
     *old_signature = true;
-    capsule = ask_capsule(ingest.x, stream.get(), true);
+    capsule = ask();
   }
   return capsule;
 }
@@ -237,6 +238,7 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   if (request.dry != nullptr) return finish(ingest, source, Owner::object(Ref::borrow(capsule)));
   const bool lent = !host_memory(source.device);
   Lending lending(&source);
+  Ref kept;
   if (lent && record == nullptr) {
     // Nobody can be asked: the standard promises what a stream of None does.
     lending.origin.stream = cuda::legacy_stream;
@@ -247,6 +249,14 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
     lending.record = record;
     lending.producer = ingest.x;
     lending.old_signature = old_signature;
+    if (record->record_stream != nullptr && record->hold != nullptr) {
+      kept = Ref::steal(PyObject_Vectorcall(record->hold, &ingest.x, 1, nullptr));
+      if (!kept) {
+        blame_producer(producer);
+        return nullptr;
+      }
+      lending.keeper = kept.get();
+    }
   }
   Admission admission;
   if (!admit(ingest, source, &admission)) return nullptr;
@@ -361,9 +371,17 @@ PyObject* exchange_floor(PyObject*, PyObject* x) {
   Py_RETURN_NONE;
 }
 
-Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature) noexcept {
+Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature, PyObject* guard,
+                DLDevice device) noexcept {
   const Ref method = Ref::steal(PyObject_GetAttr(producer, state.names.dlpack));
   if (!method) return {};
+  Guard entered;
+  std::optional<cuda::DeviceGuard> pushed;
+  if (guard != nullptr) {
+    if (!entered.enter(guard, device)) return {};
+  } else if (device.device_type == kDLCUDA || device.device_type == kDLCUDAManaged) {
+    pushed.emplace(device.device_id);
+  }
   PyObject* arguments[] = {stream, state.newest_version};
   PyObject* names = old_signature ? state.stream_name : state.stream_names;
   return Ref::steal(PyObject_Vectorcall(method.get(), arguments, 0, names));

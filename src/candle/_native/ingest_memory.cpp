@@ -198,11 +198,17 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
   return true;
 }
 
-/// The device of memory that says no more than its address. False with an error set.
+/// The device of memory that says no more than its address. Without elements it may say nothing,
+/// and is on the current device then. False with an error set.
 bool find_device(const Ingest& ingest, Source* source) {
-  source->device = {kDLCUDA, 0};
-  if (source->size == 0) return true;
   cuda::Pointer pointer;
+  if (source->size == 0) {
+    const bool known = source->data != nullptr &&
+                       cuda::describe(source->data, &pointer) == cuda::success &&
+                       pointer.type != cuda::MemoryType::unknown;
+    source->device = {kDLCUDA, known ? pointer.device : cuda::current_device()};
+    return true;
+  }
   const cuda::Result result = cuda::describe(source->data, &pointer);
   if (result != cuda::success) {
     cuda_failed("ask which device the memory is on", result);

@@ -67,7 +67,7 @@ void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* pr
       action_names[static_cast<int>(Action::refuse)], 0, code, fact, name.get(), "candle")));
 }
 
-void blame_producer(const char* producer) noexcept {
+void blame_producer(const char* producer, const char* fails_to) noexcept {
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -76,7 +76,7 @@ void blame_producer(const char* producer) noexcept {
   Ref owned_type = Ref::steal(type);
   Ref cause = Ref::steal(value);
   Ref owned_traceback = Ref::steal(traceback);
-  PyErr_Format(PyExc_BufferError, "%s does not export its memory: %s: %S", producer,
+  PyErr_Format(PyExc_BufferError, "%s does not %s: %s: %S", producer, fails_to,
                Py_TYPE(value)->tp_name, value);
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);

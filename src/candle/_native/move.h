@@ -32,7 +32,7 @@ void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* pr
 
 /// A producer's own error becomes a BufferError that has it as its cause. MemoryError and
 /// non-Exceptions pass.
-void blame_producer(const char* producer) noexcept;
+void blame_producer(const char* producer, const char* fails_to = "export its memory") noexcept;
 
 /// Whether anybody, in whatever context, watches moves.
 inline bool watched() noexcept { return state.watchers.load(std::memory_order_relaxed) != 0; }

@@ -46,7 +46,7 @@ bool guarded(const TypeRecord& record) {
 
 /// Fills a record from the Record that frameworks/ gave; false with an error set.
 bool fill(TypeRecord* record, PyObject* answer) {
-  Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, hold,
+  Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, is_pinned, hold,
       holds_itself, work_stream, record_stream, device_guard, import_stream, resolve, stand_in,
       explain;
   struct {
@@ -61,6 +61,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
       {"byte_dtypes", &byte_dtypes},
       {"is_conj", &is_conj},
       {"is_neg", &is_neg},
+      {"is_pinned", &is_pinned},
       {"hold", &hold},
       {"holds_itself", &holds_itself},
       {"work_stream", &work_stream},
@@ -92,6 +93,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
   if (record->dtype.get != nullptr) record->byte_dtypes = byte_dtypes.release();
   record->is_conj = question(std::move(is_conj));
   record->is_neg = question(std::move(is_neg));
+  record->is_pinned = question(std::move(is_pinned));
   record->holds_itself = holds_itself.get() == Py_True;
   record->hold = hold.release();
   record->work_stream = work_stream.release();
@@ -186,8 +188,9 @@ int ask(const Question& asked, PyObject* x) {
 }  // namespace
 
 TypeRecord::~TypeRecord() {
-  for (PyObject* owned : {is_conj.method, is_neg.method, byte_dtypes, hold, work_stream,
-                          record_stream, device_guard, resolve, stand_in, explain, watch}) {
+  for (PyObject* owned :
+       {is_conj.method, is_neg.method, is_pinned.method, byte_dtypes, hold, work_stream,
+        record_stream, device_guard, resolve, stand_in, explain, watch}) {
     drop(owned);
   }
 }
@@ -217,6 +220,12 @@ const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept {
   const auto* table = reinterpret_cast<const DLPackExchangeAPI*>(header);
   return table != nullptr && table->managed_tensor_from_py_object_no_sync != nullptr ? table
                                                                                      : nullptr;
+}
+
+int ask_pinned(PyObject* x) noexcept {
+  const TypeRecord* record = record_of(Py_TYPE(x));
+  if (record == nullptr) return -1;
+  return record->is_pinned.method == nullptr ? 0 : ask(record->is_pinned, x);
 }
 
 /// A table may call smaller elements bytes. False with an error set where it does.

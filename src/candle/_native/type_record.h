@@ -50,6 +50,7 @@ struct TypeRecord {
       nullptr;  // the dtypes, a tuple, whose elements really are the bytes the table says
   Question is_conj;
   Question is_neg;
+  Question is_pinned;  // of memory that only says it is the host's
   // What keeps an object's memory: the object itself, or what `hold` makes of it. Then the borrowed
   // DLTensor is taken, not a managed one.
   bool holds_itself = false;
@@ -93,6 +94,9 @@ inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
 /// The table behind a `__dlpack_c_exchange_api__` capsule whose major version is 1; nullptr, no
 /// error, where there is none.
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept;
+
+/// Whether an object says that its memory is pinned. 1, 0, or -1 with an error set.
+int ask_pinned(PyObject* x) noexcept;
 
 /// Asks the guards of a record; the reasons found. False with an error set where a guard itself
 /// failed. `detached`: gradients are no reason where not the object is held, but its memory; the

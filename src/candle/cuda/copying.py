@@ -10,13 +10,38 @@ from .provider import provider_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import ParamSpec, TypeVar
 
     from .._native._core import Tensor
     from ..dtypes import DType
     from .provider import Provider
 
+    _P = ParamSpec("_P")
+    _T = TypeVar("_T")
+
 __all__ = ["copy", "empty", "write"]
+
+
+def _blamed(move: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Make a BufferError of what a provider raises, as of what any other producer does.
+
+    A TypeError that left `__dlpack__` would have consumers ask again without a stream.
+    """
+
+    def blamed(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        try:
+            return move(*args, **kwargs)
+        except (BufferError, MemoryError):
+            raise
+        except Exception as error:
+            kind = type(error).__name__
+            said = f"the copy on a CUDA device failed: {kind}: {error}"
+            raise (MemoryError if kind == "OutOfMemoryError" else BufferError)(said) from error
+
+    blamed.__doc__ = move.__doc__
+    return blamed
+
 
 _CUDA = 2
 _IDS = {row[0]: number for number, row in enumerate(_core.dtype_rows())}
@@ -24,6 +49,7 @@ _IDS = {row[0]: number for number, row in enumerate(_core.dtype_rows())}
 _WORDS = {1: _IDS["int8"], 2: _IDS["int16"], 4: _IDS["int32"], 8: _IDS["int64"]}
 
 
+@_blamed
 def copy(t: Tensor, dtype: DType | None, device: tuple[int, int], stream: int) -> Tensor:
     """Give a fresh row-major copy.
 
@@ -53,6 +79,7 @@ def copy(t: Tensor, dtype: DType | None, device: tuple[int, int], stream: int) -
         return _like(made, provider.across(_core.as_bytes(made)))
 
 
+@_blamed
 def write(dst: Tensor, src: Tensor) -> None:
     """Copy a tensor, broadcast and cast, into another; at least one is on a CUDA device."""
     if dst.size == 0:
@@ -79,6 +106,7 @@ def write(dst: Tensor, src: Tensor) -> None:
         provider.write(*_words(dst, src))
 
 
+@_blamed
 def empty(shape: tuple[int, ...], dtype: DType, device: int) -> Tensor:
     """Give a tensor on a CUDA device whose elements are not set."""
     bits = dtype.bits * dtype.lanes

@@ -1,6 +1,7 @@
 """What candle knows of each framework, one file each: recognise, take, give, limits.
 
-This is the only Python that knows a framework by name. A file is loaded when the first object of
+This is the only Python that knows a framework by name, but for the two that make copies on devices
+(`candle.cuda`). A file is loaded when the first object of
 its framework is met; none imports a framework that is not there already, except where the caller
 asks for that framework's tensor.
 """
@@ -174,6 +175,19 @@ def is_number(cls: type) -> bool:
     return np is not None and issubclass(cls, np.generic)
 
 
+def work_stream(index: int) -> object:
+    """Give the current stream of a CUDA device: torch's where torch uses CUDA, else cupy's.
+
+    None where neither is loaded, and nothing is imported to find out.
+    """
+    for name in ("torch", "cupy"):
+        if name in sys.modules:
+            stream: object = _file(name).work_stream(index)  # type: ignore[attr-defined]
+            if stream is not None:
+                return stream
+    return None
+
+
 def demand(name: str) -> _core.Demand:
     """Say what a framework takes that has no door in the native core."""
     takes: _core.Demand = _file(name).demand()  # type: ignore[attr-defined]
@@ -200,4 +214,10 @@ def _numpy_out(number: int) -> object:
     return _file("numpy").dtype_out(number)  # type: ignore[attr-defined]
 
 
-_core.register(recognise=recognise, load_door=load_door, numpy_in=_numpy_in, numpy_out=_numpy_out)
+_core.register(
+    recognise=recognise,
+    load_door=load_door,
+    work_stream=work_stream,
+    numpy_in=_numpy_in,
+    numpy_out=_numpy_out,
+)

@@ -6,7 +6,7 @@ import sys
 
 from .._native import _core
 from .record import Record
-from .target import Target
+from .target import Target, tell_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "demand", "examples", "record", "target"]
+__all__ = ["current_stream", "demand", "examples", "give", "record", "target", "work_stream"]
 
 _DTYPES = (
     "bool",
@@ -35,17 +35,35 @@ class _Stream:
         return (0, self.stream.ptr)
 
 
+def _takes(read_only: bool) -> _core.Demand:
+    return _core.Demand(
+        "cupy",
+        dtypes=_DTYPES,
+        negative_strides=False,
+        read_only=read_only,
+        host_only=False,
+        route="dlpack_versioned",
+    )
+
+
+_demand = _takes(False)
+_on_their_word = _takes(True)  # the caller's, that nothing is written to read-only memory
+
+
 def demand() -> _core.Demand:
     """Say what cupy takes of memory on CUDA devices."""
-    return _core.Demand(
-        "cupy", dtypes=_DTYPES, negative_strides=False, host_only=False, route="dlpack_versioned"
-    )
+    return _demand
 
 
 def current_stream(index: int) -> object:
     """Give cupy's current stream of a device, an object that holds its handle."""
     stream = sys.modules["cupy"].cuda.get_current_stream(index)
     return stream if hasattr(stream, "__cuda_stream__") else _Stream(stream)
+
+
+def work_stream(index: int) -> object:
+    """Give cupy's current stream of a device where cupy is loaded."""
+    return current_stream(index) if "cupy" in sys.modules else None
 
 
 def _guard(index: int) -> object:
@@ -60,25 +78,44 @@ def record(cls: type, base: type) -> Record | None:
     return Record("plain", work_stream=current_stream, device_guard=_guard)
 
 
-def _give(t: Tensor, copy: bool | None) -> Any:
+def give(t: Tensor, copy: bool | None) -> Any:
     """Make an array of memory on a device: of the current one, where the tensor is on the host."""
-    cupy = sys.modules["cupy"]
-    if t.device.type != "cuda":
+    import cupy
+
+    if t.device.type in ("cpu", "cuda_host", "rocm_host") and str(t.dtype) in _DTYPES:
         t = _core.from_dlpack(t, device=f"cuda:{cupy.cuda.Device().id}", copy=copy)
-    elif copy:
-        t = _core.materialise(t)
-    return cupy.from_dlpack(t)
+        copy = None
+    fit = _core.conform(t, _demand if copy is None else _on_their_word, copy)
+    if t.readonly and copy is None:
+        tell_read_only("cupy")
+    try:
+        return _core.quietly(cupy.from_dlpack, fit)
+    except (RuntimeError, TypeError) as error:
+        raise BufferError(f"cupy does not take memory on {t.device}: {error}") from error
 
 
 def _share(t: Tensor) -> Any:
-    return _give(t, False)
+    if t.readonly:
+        return _core.conform(t, _demand, False)  # a CopyError
+    return give(t, False)
+
+
+def _tell_read_only() -> None:
+    tell_read_only("cupy")
 
 
 def target() -> Target:
     """Import cupy, whose arrays are on devices."""
     import cupy
 
-    return Target("cupy", types=(cupy.ndarray,), give=_give, share=_share)
+    return Target(
+        "cupy",
+        types=(cupy.ndarray,),
+        give=give,
+        share=_share,
+        demand=_demand,
+        tell=_tell_read_only,
+    )
 
 
 def examples() -> dict[str, Any]:

@@ -25,6 +25,7 @@ _DTYPES = (
     *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
     *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
 )
+_HOST = ("cpu", "cuda_host", "rocm_host")
 _WIDE = ("int64", "uint64", "float64", "complex128")
 
 
@@ -89,7 +90,7 @@ class _Handout:
     def __dlpack_device__(self) -> tuple[int, int]:
         device = self._tensor.device
         # Pinned memory is memory of the host like any other.
-        return (1, 0) if device.type in ("cpu", "cuda_host", "rocm_host") else device.dlpack
+        return (1, 0) if device.type in _HOST else device.dlpack
 
 
 def demand() -> _core.Demand:
@@ -103,7 +104,14 @@ def give(t: Tensor, copy: bool | None) -> Any:
     """Make a jax.Array over a tensor's memory, or of a copy where jax cannot take it."""
     import jax
 
-    return jax.dlpack.from_dlpack(_Handout(_core.conform(t, demand(), copy)))
+    fit = _core.conform(t, demand(), copy)
+    try:
+        return jax.dlpack.from_dlpack(_Handout(fit))
+    except (RuntimeError, TypeError) as error:
+        if t.device.type in _HOST:
+            raise
+        remedy = "t.to('cpu') copies it to where jax is"
+        raise BufferError(f"jax does not take memory on {t.device}: {error}; {remedy}") from error
 
 
 def _share(t: Tensor) -> Any:

@@ -24,6 +24,8 @@ class Record:
         The type's C exchange table.
     requires_grad, is_conj, is_neg : optional
         What has to be asked before a table is believed: a getset descriptor, and two callables.
+    is_pinned : callable, optional
+        Says whether memory of the host is pinned. Asked when a consumer asks for the device.
     dtype : optional
         A getset descriptor; with it the table's word on elements of a byte is not taken.
     byte_dtypes : tuple, optional
@@ -61,6 +63,7 @@ class Record:
         "import_stream",
         "is_conj",
         "is_neg",
+        "is_pinned",
         "kind",
         "read_only",
         "record_stream",
@@ -80,6 +83,7 @@ class Record:
         requires_grad: object = None,
         is_conj: object = None,
         is_neg: object = None,
+        is_pinned: object = None,
         dtype: object = None,
         byte_dtypes: tuple[object, ...] | None = None,
         holds_itself: bool = False,
@@ -98,6 +102,7 @@ class Record:
         self.requires_grad = requires_grad
         self.is_conj = is_conj
         self.is_neg = is_neg
+        self.is_pinned = is_pinned
         self.dtype = dtype
         self.byte_dtypes = byte_dtypes
         self.holds_itself = holds_itself

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+
+from ..plan import ReadOnlyCopyWarning
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -9,7 +13,29 @@ if TYPE_CHECKING:
 
     from .._native._core import Demand, Tensor
 
-__all__ = ["Target"]
+__all__ = ["Target", "tell_read_only"]
+
+_told: set[str] = set()  # the frameworks of which it was warned
+
+
+def tell_read_only(name: str) -> None:
+    """Warn, once per process and framework, of a copy made because a framework may write.
+
+    Parameters
+    ----------
+    name : str
+        The framework's, which is its door's too.
+    """
+    if name in _told:
+        return
+    _told.add(name)
+    warnings.warn(
+        f"the tensor is read-only and {name} has no read-only tensors, so that it was copied; "
+        f"{name}(copy=False) shares it on your word that nothing is written, {name}(copy=True) "
+        "copies without this warning (given once per process)",
+        ReadOnlyCopyWarning,
+        stacklevel=3,
+    )
 
 
 class Target:

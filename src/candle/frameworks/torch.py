@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import warnings
 
 from .._native import _core
 from ..ledger import refuse
-from ..plan import ReadOnlyCopyWarning
 from .record import Record
-from .target import Target
+from .target import Target, tell_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +16,19 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["current_stream", "detached", "door", "examples", "hazards", "owner", "record", "target"]
+__all__ = [
+    "current_stream",
+    "detached",
+    "door",
+    "examples",
+    "hazards",
+    "owner",
+    "record",
+    "target",
+    "work_stream",
+]
+
+_TABLE = "__dlpack_c_exchange_api__"
 
 _DTYPES = (
     "bool",
@@ -113,6 +123,9 @@ def _plain(x: Any) -> object:
 def record(cls: type, base: type) -> Record | None:
     """Exact tensors and Parameters by torch's table; subclasses by an exact tensor instead."""
     torch = _module()
+    if torch is not None and issubclass(cls, torch.UntypedStorage):
+        # What holds the memory of Parameters.
+        return Record("plain", is_pinned=torch.UntypedStorage.is_pinned)
     if torch is None or not issubclass(cls, torch.Tensor):
         return None
     if cls is not torch.Tensor and cls is not torch.nn.Parameter:
@@ -120,10 +133,11 @@ def record(cls: type, base: type) -> Record | None:
     base_type = torch._C.TensorBase
     return Record(
         "exchange",
-        table=getattr(cls, "__dlpack_c_exchange_api__", None),
+        table=getattr(cls, _TABLE, None),
         requires_grad=base_type.__dict__.get("requires_grad"),
         is_conj=getattr(base_type, "is_conj", None),
         is_neg=getattr(base_type, "is_neg", None),
+        is_pinned=base_type.is_pinned,
         dtype=base_type.__dict__.get("dtype"),
         byte_dtypes=_byte_dtypes(torch),
         # torch's managed struct holds no more than the tensor: what re-seats the one re-seats the
@@ -132,6 +146,7 @@ def record(cls: type, base: type) -> Record | None:
         hold=base_type.untyped_storage,
         work_stream=_stream_source(),
         record_stream=_record_stream,
+        device_guard=_guard,
         resolve=_resolve,
         explain=_explain,
     )
@@ -149,10 +164,22 @@ def current_stream(index: int) -> int:
     return handle
 
 
+def work_stream(index: int) -> int | None:
+    """Give the current stream of a CUDA device where torch uses CUDA."""
+    torch = _module()
+    return current_stream(index) if torch is not None and torch.cuda.is_initialized() else None
+
+
 def _stream_source() -> Callable[[int], int] | None:
-    """Ask Python where the table was built without CUDA: it names no stream then."""
-    version = sys.modules["torch"].version
-    return None if version.cuda or version.hip else current_stream
+    """Ask Python where there is no table, or one built without CUDA: that names no stream."""
+    torch = sys.modules["torch"]
+    built_in = torch.version.cuda or torch.version.hip
+    return None if built_in and hasattr(torch.Tensor, _TABLE) else current_stream
+
+
+def _guard(index: int) -> object:
+    """Make a device current: torch's `__dlpack__` refuses tensors of any other."""
+    return sys.modules["torch"].cuda.device(index)
 
 
 def _resolve(x: Any) -> Any:
@@ -168,20 +195,8 @@ def _record_stream(storage: Any, stream: Any, index: int) -> None:
     block.record_stream(torch.cuda.ExternalStream(handle, device=index))
 
 
-_told: list[bool] = []  # not empty once the warning was given
-
-
 def _tell_read_only() -> None:
-    if _told:
-        return
-    _told.append(True)
-    warnings.warn(
-        "the tensor is read-only and torch has no read-only tensors, so that it was copied; "
-        "torch(copy=False) shares it on your word that nothing is written, torch(copy=True) copies "
-        "without this warning (given once per process)",
-        ReadOnlyCopyWarning,
-        stacklevel=2,
-    )
+    tell_read_only("torch")
 
 
 _demand = _core.Demand(
@@ -197,7 +212,7 @@ def door() -> tuple[object, object, object, object]:
         raise ImportError(
             "the module called torch is not PyTorch: another package has put itself in its place"
         )
-    table = getattr(torch.Tensor, "__dlpack_c_exchange_api__", None)
+    table = getattr(torch.Tensor, _TABLE, None)
     return table, _demand, _tell_read_only, _stream_source()
 
 

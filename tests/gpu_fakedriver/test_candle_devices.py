@@ -1,0 +1,173 @@
+"""Producers are asked while their device is current, and devices that are not there are refused."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import candle
+from candle.testing import Producer, info, live
+
+if TYPE_CHECKING:
+    from fake_driver import Driver
+
+pytestmark = pytest.mark.isolated(together="file")
+
+N = 16
+SIZE = 4 * N
+
+
+class Strict:
+    """A producer that refuses, as torch does, when its device is not the current one."""
+
+    def __init__(self, driver: Driver, address: int, device: int, kind: int = 2) -> None:
+        self.driver, self.device, self.kind = driver, device, kind
+        self.producer = Producer(address, shape=(N,), device=(kind, device))
+        self.seen: list[int] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.kind, self.device)
+
+    def __dlpack__(self, *, stream: int | None = None, **_keywords: Any) -> object:
+        current = max(self.driver.device, 0)  # as the CUDA runtime counts
+        self.seen.append(current)
+        if current != self.device:
+            raise BufferError(f"Expected: {self.device}. Current device: {current}.")
+        return self.producer.capsule(True)
+
+
+@pytest.mark.parametrize("kind", [2, 13])
+@pytest.mark.parametrize("current", [-1, 0, 1])
+@pytest.mark.parametrize("device", [0, 1])
+def test_a_producer_is_asked_on_its_device(
+    driver: Driver, device: int, current: int, kind: int
+) -> None:
+    """At the import and when it is asked again, from whatever device; which is current as before.
+
+    The control asks it as it is.
+    """
+    managed = kind == 13
+    address = driver.alloc(SIZE, device, kind="managed" if managed else "device")
+    with driver.context(device):  # the device is in use
+        pass
+    x = Strict(driver, address, device, kind)
+
+    def exchange() -> None:
+        if current >= 0:
+            driver.device = current
+        before = driver.device
+        t = candle.from_dlpack(x)
+        t[1:].__dlpack__(stream=1)
+        t.__cuda_array_interface__  # noqa: B018
+        assert driver.device == before
+        if max(current, 0) != device:
+            with pytest.raises(BufferError, match="Current device"):
+                x.__dlpack__(stream=-1)
+        else:
+            x.__dlpack__(stream=-1)
+
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            exchange()
+        except BaseException as error:
+            errors.append(error)
+
+    with driver.context(device):
+        thread = threading.Thread(target=run)  # a thread without a context of its own
+        thread.start()
+        thread.join()
+    assert not errors, errors[0]
+    assert x.seen[:3] == [device] * 3
+    driver.free(address)
+
+
+def test_a_device_that_raises_is_left_again(driver: Driver) -> None:
+    address = driver.alloc(SIZE, 1)
+
+    class Broken(Strict):
+        def __dlpack__(self, **keywords: Any) -> object:
+            raise RuntimeError("boom")
+
+    with driver.context(1), driver.on(0):
+        before = driver.device
+        with pytest.raises(BufferError, match="boom"):
+            candle.from_dlpack(Broken(driver, address, 1))
+        assert driver.device == before
+    driver.free(address)
+
+
+IN_USE = """
+import fake_driver
+driver = fake_driver.load()
+import candle
+from candle.testing import Producer
+class Known:
+    def __dlpack_device__(self): return (2, 1)
+    def __dlpack__(self, **_): return Producer(1 << 40, shape=(4,), device=(2, 1)).capsule(True)
+driver.trace()
+candle.from_dlpack(Known()).__dlpack__(stream=-1)
+called = {call.name for call in driver.trace()} - {"cuGetProcAddress"}
+print(driver.retained(1), sorted(called))
+"""
+
+
+def test_no_context_is_made_for_a_device_that_is_not_in_use(in_child: Any) -> None:
+    said = in_child(IN_USE).check().strip()
+    assert said == "0 ['cuCtxGetDevice', 'cuDevicePrimaryCtxGetState', 'cuInit']"
+
+
+@pytest.mark.parametrize("device", [(2, -1), (2, 1 << 40), (3, 0), (11, 0), (1, 1)])
+def test_a_device_that_nobody_has(driver: Driver, device: Any) -> None:
+    """Before anybody is asked to copy: torch takes -1 for the current one."""
+    address = driver.alloc(SIZE)
+    t = candle.from_dlpack(Producer(address, shape=(N,), device=(2, 0)).capsule())
+    before = live()
+    for copy in (None, True, False):
+        with pytest.raises(BufferError, match="no device that candle exports to"):
+            t.__dlpack__(dl_device=device, copy=copy)
+    assert live() == before
+    del t
+    driver.free(address)
+
+
+def test_an_interface_without_elements_has_a_device(driver: Driver) -> None:
+    """That of its address, if it names one; else the current one."""
+    address = driver.alloc(SIZE, 1)
+
+    class Empty:
+        def __init__(self, address: int) -> None:
+            self.__cuda_array_interface__ = {
+                "shape": (0, 3),
+                "typestr": "<f4",
+                "data": (address, False),
+                "version": 3,
+            }
+
+    assert candle.asarray(Empty(address)).device == "cuda:1"
+    assert candle.asarray(Empty(0)).device == "cuda:0"
+    assert candle.asarray(Empty(0x1234_5678_9000)).device == "cuda:0"
+    with driver.context(1):
+        assert candle.asarray(Empty(0)).device == "cuda:1"
+    driver.free(address)
+
+
+def test_memory_without_elements_moves_as_it_likes(driver: Driver) -> None:
+    """A producer that is asked again may name any address for nothing."""
+
+    class Empty:
+        address = 0x7000_0000_0000
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+        def __dlpack__(self, **_keywords: Any) -> object:
+            self.address += 512
+            return Producer(self.address, shape=(0, 3), device=(2, 0)).capsule(True)
+
+    t = candle.from_dlpack(Empty())
+    fields = info(t.__dlpack__(stream=driver.stream()))
+    assert (fields.shape, fields.data) == ((0, 3), 0)
