@@ -171,3 +171,60 @@ def test_memory_without_elements_moves_as_it_likes(driver: Driver) -> None:
     t = candle.from_dlpack(Empty())
     fields = info(t.__dlpack__(stream=driver.stream()))
     assert (fields.shape, fields.data) == ((0, 3), 0)
+
+
+class Stream:
+    def __init__(self, handle: int) -> None:
+        self.handle = handle
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return (0, self.handle)
+
+
+@pytest.mark.parametrize("which", ["gone", "another device's"])
+def test_a_stream_that_the_memory_cannot_wait_for(driver: Driver, which: str) -> None:
+    """Said where it is named: when memory goes, nobody could be told that nothing waited."""
+    address, a, there = driver.alloc(SIZE), driver.stream(), driver.stream(1)
+    if which == "gone":
+        driver.destroy_stream(there)
+    producer = Producer(address, shape=(N,), device=(2, 0))
+    t = candle.from_dlpack(producer.capsule(), stream=a)
+    driver.trace()
+    for move in (t.record_stream, t.wait_for):
+        with pytest.raises(BufferError, match=r"a stream is gone, or another device's; keep"):
+            move(Stream(there))
+    driver.trace()
+    del t, move
+    assert producer.deletes == 1
+    assert driver.trace() == []
+    t = candle.from_dlpack(Producer(address, shape=(N,), device=(2, 0)).capsule(), stream=there)
+    with pytest.raises(BufferError, match=r"a stream is gone, or another device's; keep"):
+        t.__dlpack__(stream=a)
+    del t
+    driver.free(address)
+
+
+def test_recording_a_stream_orders_nothing(driver: Driver) -> None:
+    """What the stream does later, and what the owner does, wait for nothing."""
+    address, a, b = driver.alloc(SIZE), driver.stream(), driver.stream()
+    t = candle.from_dlpack(Producer(address, shape=(N,), device=(2, 0)).capsule(), stream=a)
+    driver.late_fill(a, address, 3.0, N)
+    driver.trace()
+    t.record_stream(Stream(b))
+    assert not any("Wait" in call.name or "Sync" in call.name for call in driver.trace())
+    assert driver.read(address, b) != [3.0]
+    del t
+    driver.drain()
+    driver.free(address)
+
+
+def test_a_consumer_on_another_device(driver: Driver) -> None:
+    """Its stream waits for the memory's device."""
+    address, a, there = driver.alloc(SIZE), driver.stream(), driver.stream(1)
+    t = candle.from_dlpack(Producer(address, shape=(N,), device=(2, 0)).capsule(), stream=a)
+    driver.late_fill(a, address, 3.0, N)
+    assert driver.read(address, there, N, device=1) != [3.0] * N
+    t.__dlpack__(stream=there)
+    assert driver.read(address, there, N, device=1) == [3.0] * N
+    del t
+    driver.free(address)

@@ -11,7 +11,7 @@ import pytest
 
 import candle
 from candle.ledger import listening
-from candle.testing import info
+from candle.testing import info, live
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -542,6 +542,61 @@ def test_who_copies(driver: Driver) -> None:
     provider._loaded["cupy"] = None
     assert type(provider.provider_for()).__name__ == "Torch"
     provider._loaded.clear()
+
+
+class OutOfMemoryError(RuntimeError):
+    """As torch's, which is no MemoryError."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, TypeError, AttributeError, OutOfMemoryError])
+@pytest.mark.parametrize("function", ["on", "copy", "to_host", "across", "empty", "write"])
+def test_what_a_provider_raises_is_told_as_a_failed_copy(
+    maker: Any,
+    driver: Driver,
+    function: str,
+    error: type[Exception],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A TypeError that left `__dlpack__` would make consumers ask again without a stream."""
+    from candle.cuda import provider
+
+    t = late(maker, driver, driver.stream())
+    made = provider.provider_for(t)
+
+    def fails(*_arguments: object) -> Any:
+        raise error("boom")
+
+    monkeypatch.setattr(type(made), function, fails)
+    moves: dict[str, Callable[[], object]] = {
+        "on": lambda: t.__dlpack__(copy=True, max_version=(1, 3)),
+        "copy": lambda: t.__dlpack__(copy=True, max_version=(1, 3)),
+        "to_host": lambda: t.__dlpack__(dl_device=(1, 0)),
+        "across": lambda: candle.zeros(3).__dlpack__(dl_device=(2, 0)),
+        "empty": lambda: candle.empty((3,), device="cuda"),
+        "write": lambda: t.fill_(1),
+    }
+    before = live()
+    kind = MemoryError if error is OutOfMemoryError else BufferError
+    with pytest.raises(kind, match=f"copy on a CUDA device failed: {error.__name__}: boom") as said:
+        moves[function]()
+    assert isinstance(said.value.__cause__, error)
+    del said
+    gc.collect()
+    assert live() == before
+
+
+@pytest.mark.parametrize("device", [2, 7])
+def test_a_device_that_is_not_there(maker: Any, driver: Driver, device: int) -> None:
+    if maker.name != "cupy":
+        pytest.skip("devices are the driver's, which has room for more")
+    t = late(maker, driver, driver.stream())
+    for move in (
+        lambda: t.to(f"cuda:{device}"),
+        lambda: t.__dlpack__(dl_device=(2, device)),
+        lambda: candle.zeros(3, device=f"cuda:{device}"),
+    ):
+        with pytest.raises(BufferError, match="invalid device"):
+            move()
 
 
 NOTHING_INSTALLED = """

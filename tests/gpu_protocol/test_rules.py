@@ -32,7 +32,8 @@ from device_producers import (
 )
 
 import candle
-from candle.testing import info, take
+from candle._native import _core
+from candle.testing import exchange_api, info, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,6 +94,49 @@ def test_no_number_reaches_a_foreign_device(runtime: Runtime, kind: type[DeviceA
     assert info(capsule).device == (kind.kind, 0)
     assert x.streams == [queue]
     assert runtime.ordered == [("own", queue)]
+
+
+@pytest.mark.parametrize("kind", [OneApiLike, UnknownLike, RocmLike])
+def test_who_knows_no_stream_gets_memory_of_a_foreign_device_in_order(
+    runtime: Runtime, kind: type[DeviceArray]
+) -> None:
+    """candle's C exchange table names the default stream there, and torch says its own or none."""
+    [table] = exchange_api(candle.Tensor)
+    x = kind(runtime)
+    t = imported(x)
+    table.from_py_object(t).release()
+    table.dltensor_from_py_object(t)
+    assert x.streams == [None, None]
+    assert table.current_work_stream((kind.kind, 0)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "stream"), [(OneApiLike, OneApiLike.Queue()), (RocmLike, B), (RocmLike, 0)]
+)
+def test_the_door_to_jax_passes_a_stream_on(
+    runtime: Runtime, kind: type[DeviceArray], stream: Any
+) -> None:
+    x = kind(runtime)
+    t = imported(x)
+    assert info(_core.legacy_capsule(t, stream)).device == (kind.kind, 0)
+    assert x.streams == [stream]
+
+
+@pytest.mark.parametrize("version", [1, -1, "0", None])
+def test_a_stream_of_another_protocol(version: Any) -> None:
+    class Stream:
+        def __cuda_stream__(self) -> tuple[Any, int]:
+            return (version, B)
+
+    capsule, producer = raw_capsule(versioned=True)
+    with pytest.raises(TypeError, match=r"version .* of the protocol, and candle knows 0"):
+        candle.from_dlpack(capsule, stream=Stream())
+    t = candle.from_dlpack(capsule)
+    for move in (t.wait_for, t.record_stream):
+        with pytest.raises(TypeError, match="knows 0"):
+            move(Stream())
+    del capsule, t, move
+    assert producer.deletes == 1
 
 
 def test_a_form_that_works_is_not_sought_twice(runtime: Runtime) -> None:

@@ -138,6 +138,18 @@ Result order(int32_t device, Stream earlier, Stream later) noexcept {
   return result == success ? destroyed : result;
 }
 
+Result look_at(int32_t device, Stream stream) noexcept {
+  const Current current(device);
+  if (current.result != success) return current.result;
+  const Driver& cuda = driver();
+  Event event = nullptr;
+  Result result = cuda.cuEventCreate(&event, without_timing);
+  if (result != success) return result;
+  result = cuda.cuEventRecord(event, handle_of(stream));
+  const Result destroyed = cuda.cuEventDestroy(event);
+  return result == success ? destroyed : result;
+}
+
 Result synchronize(int32_t device, Stream stream) noexcept {
   const Current current(device);
   if (current.result != success) return current.result;
@@ -190,7 +202,7 @@ namespace {
 const char* remedy_of(Result result) {
   constexpr int invalid_handle = 400, first_of_capture = 900, last_of_capture = 908;
   if (result == invalid_handle)
-    return ": a stream is gone; keep its object while work goes on there";
+    return ": a stream is gone, or another device's; keep its object while work goes on there";
   if (result >= first_of_capture && result <= last_of_capture) {
     return ": within a graph capture, pass the stream that captures, or -1";
   }

@@ -25,6 +25,10 @@ inline constexpr Result no_such_device = 101;
 /// work that is captured too.
 Result order(int32_t device, Stream earlier, Stream later) noexcept;
 
+/// Whether there is such a stream on a device, without any effect on it: what is recorded there,
+/// nobody waits for.
+Result look_at(int32_t device, Stream stream) noexcept;
+
 /// Blocks until everything queued on a stream has run. Needs no GIL.
 Result synchronize(int32_t device, Stream stream) noexcept;
 

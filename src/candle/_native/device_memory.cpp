@@ -319,6 +319,12 @@ bool DeviceMemory::record_stream(PyObject* stream) noexcept {
                     "handle: handles are given to other streams when theirs is gone");
     return false;
   }
+  // At the release nobody can be told, and a framework may end the process.
+  const cuda::Result result = cuda::look_at(device_.device_id, pending.stream);
+  if (result != cuda::success) {
+    cuda_failed("keep the memory for a stream", result);
+    return false;
+  }
   if (recorder_) {
     PyObject* arguments[] = {keeper_.get(), stream, nullptr};
     const Ref number = Ref::steal(PyLong_FromLong(device_.device_id));
