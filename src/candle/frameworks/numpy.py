@@ -32,7 +32,7 @@ def _array(x: Any) -> object:
         if isinstance(x, np.void | np.object_ | np.character | np.datetime64 | np.timedelta64):
             dtype_in(x.dtype)
         return np.asarray(x)
-    return x.view(np.ndarray)
+    return np.ndarray.view(x, np.ndarray)  # whatever a subclass means by view()
 
 
 def record(cls: type, base: type) -> Record | None:
