@@ -39,6 +39,19 @@ def test_cupy_and_torch_share(torch: Any, cupy: Any) -> None:
     assert cupy.asarray(candle.asarray(t)).data.ptr == a.data.ptr
 
 
+def test_the_door_to_cupy(torch: Any, cupy: Any) -> None:
+    x = torch.arange(24, dtype=torch.float32, device="cuda").reshape(4, 6)
+    t = candle.from_dlpack(x)
+    for view in (t, t.T, t[1:, ::2]):
+        a = view.cupy()
+        assert a.data.ptr == view.data_ptr()
+        assert a.tolist() == view.tolist()
+    assert t[::-1].cupy().tolist() == t[::-1].tolist()
+    assert candle.asarray(VALUES).cupy().tolist() == VALUES.tolist()
+    with pytest.raises(BufferError, match="cupy has no bfloat16"):
+        t.to("bfloat16").cupy()
+
+
 def test_jax_shares(torch: Any, jax: Any) -> None:
     x = torch.arange(24, dtype=torch.float32, device="cuda").reshape(4, 6)
     j = candle.from_dlpack(x).jax()
@@ -51,6 +64,7 @@ def test_jax_shares(torch: Any, jax: Any) -> None:
 def test_pinned_memory(torch: Any) -> None:
     x = torch.arange(1024, dtype=torch.float32).pin_memory()
     t = candle.from_dlpack(x)
+    assert t.__dlpack_device__() == x.__dlpack_device__() == t[1:].__dlpack_device__()
     assert np.from_dlpack(t).ctypes.data == t.numpy().ctypes.data == x.data_ptr()
     assert torch.from_dlpack(t).data_ptr() == t.torch().data_ptr() == x.data_ptr()
 

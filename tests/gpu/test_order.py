@@ -215,6 +215,47 @@ def test_jax_while_it_runs(torch: Any, jax: Any, write_late: Any) -> None:
     assert float(t.jax().sum()) == 3.0 * SIZE
 
 
+def test_every_stream_of_the_standard(torch: Any) -> None:
+    """Whose number it is, a real driver says."""
+    side = torch.cuda.Stream()
+    x = torch.zeros(SIZE, device="cuda")
+    with torch.cuda.stream(side):
+        x.fill_(2)
+        t = candle.from_dlpack(x)
+    for stream in (None, 0, 1, 2, -1, side.cuda_stream, torch.cuda.Stream().cuda_stream):
+        back = torch.from_dlpack(candle.from_dlpack(t.__dlpack__(stream=stream), stream=1))
+        assert back.data_ptr() == x.data_ptr()
+    for stream in (-2, 1 << 70, "1", True):
+        with pytest.raises(ValueError, match="no CUDA stream"):
+            t.__dlpack__(stream=stream)
+
+
+class Unknown:
+    """A tensor of torch's as that of a library nobody knows: it asks for its device all the same."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __dlpack_device__(self) -> Any:
+        return self.x.__dlpack_device__()
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return self.x.__dlpack__(**keywords)
+
+
+@pytest.mark.usefixtures("two_devices")
+def test_a_producer_is_asked_on_its_device(torch: Any) -> None:
+    """Control: torch refuses where another one is current."""
+    x = torch.ones(SIZE, device="cuda:1")
+    assert torch.cuda.current_device() == 0
+    with pytest.raises(BufferError):
+        x.__dlpack__(stream=-1)
+    t = candle.from_dlpack(Unknown(x))
+    t.__dlpack__(stream=torch.cuda.Stream(1).cuda_stream)
+    assert torch.cuda.current_device() == 0
+    assert float(t.torch()[0]) == 1.0
+
+
 @pytest.mark.usefixtures("two_devices")
 def test_between_devices(torch: Any, write_late: Any) -> None:
     side = torch.cuda.Stream(device=1)

@@ -100,6 +100,34 @@ def test_a_device_that_raises_is_left_again(driver: Driver) -> None:
     driver.free(address)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cuCtxGetDevice",
+        "cuDevicePrimaryCtxGetState",
+        "cuDevicePrimaryCtxRetain",
+        "cuCtxPushCurrent",
+    ],
+)
+def test_a_driver_that_cannot_make_a_device_current(driver: Driver, name: str) -> None:
+    """The producer is asked as it is, and says itself what it lacks; all contexts stay."""
+    address = driver.alloc(SIZE, 1)
+    with driver.context(1), driver.on(0):
+        x, before = Strict(driver, address, 1), driver.device
+        driver.fail(name, 719, times=9)
+        try:
+            taken = candle.from_dlpack(x)
+        except BufferError as error:
+            assert "Current device" in str(error)  # noqa: PT017
+        else:
+            assert x.seen == [1], "its context was retained before"
+            del taken
+        driver.fail(name, 719, times=0)
+        assert driver.device == before
+        assert candle.from_dlpack(x).device == "cuda:1"
+    driver.free(address)
+
+
 IN_USE = """
 import fake_driver
 driver = fake_driver.load()

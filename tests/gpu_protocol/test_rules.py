@@ -33,7 +33,7 @@ from device_producers import (
 
 import candle
 from candle._native import _core
-from candle.testing import exchange_api, info, take
+from candle.testing import Producer, exchange_api, info, take
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +120,19 @@ def test_the_door_to_jax_passes_a_stream_on(
     t = imported(x)
     assert info(_core.legacy_capsule(t, stream)).device == (kind.kind, 0)
     assert x.streams == [stream]
+
+
+@pytest.mark.parametrize("device", [8, 10, 14, 42])
+@pytest.mark.parametrize("stream", [0, 1, B, OneApiLike.Queue()])
+def test_a_stream_that_nobody_would_wait_for(device: int, stream: Any) -> None:
+    """It is not dropped in silence; the capsule can still be taken."""
+    producer = Producer(ADDRESS, shape=(2, 3), device=(device, 0))
+    capsule = producer.capsule()
+    with pytest.raises(ValueError, match="wait for the stream, and leave stream= out"):
+        candle.from_dlpack(capsule, stream=stream)
+    assert candle.from_dlpack(capsule).__dlpack_device__() == (device, 0)
+    del capsule
+    assert producer.deletes == 1
 
 
 @pytest.mark.parametrize("version", [1, -1, "0", None])

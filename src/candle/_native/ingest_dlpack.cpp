@@ -242,6 +242,13 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   if (lent && record == nullptr) {
     // Nobody can be asked: the standard promises what a stream of None does.
     lending.origin.stream = cuda::legacy_stream;
+    if (request.stream != nullptr && !cuda_memory(source.device)) {
+      PyErr_Format(PyExc_ValueError,
+                   "stream= is for memory on CUDA devices, and this is on DLPack device type %d, "
+                   "where candle orders nothing: wait for the stream, and leave stream= out",
+                   static_cast<int>(source.device.device_type));
+      return nullptr;
+    }
     if (request.stream != nullptr && !parse_stream_object(request.stream, &lending.origin)) {
       return nullptr;
     }
