@@ -231,7 +231,7 @@ def test_every_stream_of_the_standard(torch: Any) -> None:
 
 
 class Unknown:
-    """A tensor of torch's as that of a library nobody knows: it asks for its device all the same."""
+    """A tensor of torch's as one of a library nobody knows, which minds the current device."""
 
     def __init__(self, x: Any) -> None:
         self.x = x
