@@ -256,3 +256,29 @@ def test_a_consumer_on_another_device(driver: Driver) -> None:
     assert driver.read(address, there, N, device=1) == [3.0] * N
     del t
     driver.free(address)
+
+
+def test_streams_of_cuda_core(driver: Driver) -> None:
+    """As an origin, recorded, and waited for; held for as long as they are needed."""
+    core = pytest.importorskip("cuda.core")
+    device = core.Device(0)
+    device.set_current()
+    stream, writer, reader = device.create_stream(), device.create_stream(), driver.stream()
+    address = driver.alloc(SIZE)
+    producer = Producer(address, shape=(N,), device=(2, 0))
+    t = candle.from_dlpack(producer.capsule(), stream=stream)
+    driver.late_fill(int(stream.handle), address, 3.0, N)
+    assert driver.read(address, reader, N) != [3.0] * N
+    t.__dlpack__(stream=reader)
+    assert driver.read(address, reader, N) == [3.0] * N
+    driver.late_fill(int(writer.handle), address, 4.0, N)
+    t.wait_for(writer)
+    assert driver.read(address, int(stream.handle), N) == [4.0] * N
+    t.record_stream(writer)
+    del stream, writer
+    t.__dlpack__(stream=reader)  # its handle is still the same stream's
+    del t
+    assert producer.deletes == 1
+    driver.drain()
+    driver.device = -1
+    driver.free(address)

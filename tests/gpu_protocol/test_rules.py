@@ -195,6 +195,22 @@ def test_minus_one_asks_nobody(runtime: Runtime, kind: type[DeviceArray]) -> Non
     assert runtime.ordered == [] or kind is JaxArrayImpl
 
 
+@pytest.mark.parametrize("kind", ASKED_AGAIN)
+def test_a_stream_that_candle_does_not_know(runtime: Runtime, kind: type[DeviceArray]) -> None:
+    """jax's, for one, waits for no default stream: no promise is made for it."""
+
+    class Stream:
+        def __cuda_stream__(self) -> tuple[int, int]:
+            return (0, B)
+
+    x = kind(runtime)
+    t = imported(x)
+    for move in (t.wait_for, t.record_stream):
+        with pytest.raises(BufferError, match=r"does not know on which stream .* works; wait for"):
+            move(Stream())
+    assert x.calls == []
+
+
 @pytest.mark.parametrize("stream", [-2, -(1 << 70), 1 << 70, "1", 1.5, True, b"", []])
 def test_what_is_no_stream(runtime: Runtime, stream: Any) -> None:
     """Not a TypeError: a consumer would take it for an old signature and ask without."""

@@ -137,13 +137,14 @@ PyMethodDef tensor_methods[] = {
      "For a consumer that still reads on a stream of its own when the last Python reference goes. "
      "Takes a stream\n"
      "object of torch, cupy or cuda.core (``__cuda_stream__``), and holds it until then. TypeError "
-     "for a bare handle."},
+     "for a bare handle,\nBufferError where the producer's stream is not known."},
     {"wait_for", wait_for, METH_O,
      "wait_for($self, stream, /)\n--\n\n"
      "Make the producer's current stream wait for what is queued on a stream by now: for a "
      "consumer "
      "that has written.\n\n"
-     "Takes a stream object, or a handle. The host does not wait."},
+     "Takes a stream object, or a handle. The host does not wait. BufferError where the "
+     "producer's stream is not known."},
     {"memoryview", to_memoryview, METH_NOARGS,
      "memoryview($self, /)\n--\n\n"
      "The memory as a buffer with format, shape and strides (PEP 3118). Shares.\n\n"

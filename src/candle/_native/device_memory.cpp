@@ -290,7 +290,17 @@ bool DeviceMemory::wait() noexcept {
   return true;
 }
 
+bool DeviceMemory::knows_stream(const char* method) const noexcept {
+  if (framework_ || by_interface_ || origin_.stream != 0) return true;
+  PyErr_Format(PyExc_BufferError,
+               "%s: candle does not know on which stream %s works; wait for yours on the host "
+               "instead, stream.synchronize()",
+               method, Py_TYPE(producer_.get())->tp_name);
+  return false;
+}
+
 bool DeviceMemory::order_after(cuda::Stream earlier) noexcept {
+  if (!knows_stream("wait_for")) return false;
   Pending now{origin_.here(), Ref()};
   if (framework_) {
     if (!framework_.current(device_, &now)) {
@@ -319,6 +329,7 @@ bool DeviceMemory::record_stream(PyObject* stream) noexcept {
                     "handle: handles are given to other streams when theirs is gone");
     return false;
   }
+  if (!knows_stream("record_stream")) return false;
   // At the release nobody can be told, and a framework may end the process.
   const cuda::Result result = cuda::look_at(device_.device_id, pending.stream);
   if (result != cuda::success) {

@@ -90,6 +90,8 @@ class DeviceMemory {
   static constexpr int most_sources = 2;
   bool sources(Pending* pending, int* count) noexcept;
   bool ask_again(PyObject* stream) noexcept;
+  /// False with a BufferError set where the producer has a stream that candle cannot name.
+  bool knows_stream(const char* method) const noexcept;
   /// False with a BufferError set where the producer names another address than it did.
   bool still_there(const std::byte* now) const noexcept;
 
