@@ -82,6 +82,21 @@ def test_matrix_is_two_dimensional_memory() -> None:
     assert type(t.numpy()) is np.ndarray
 
 
+def test_a_subclass_that_means_something_else_by_its_methods() -> None:
+    """As numba's mapped arrays, whose view() raises: memory is shared without asking them."""
+
+    class Odd(np.ndarray):
+        def view(self, *_arguments: Any, **_keywords: Any) -> Any:
+            raise AttributeError("no view")
+
+        __array__ = __getitem__ = reshape = view
+
+    x = np.ndarray.view(np.arange(6.0), Odd)
+    t = candle.asarray(x)
+    assert t.data_ptr() == x.ctypes.data
+    assert t.tolist() == [0, 1, 2, 3, 4, 5]
+
+
 def test_subclasses_of_users_are_shared() -> None:
     class Mine(np.ndarray):
         def __array_finalize__(self, other: Any) -> None:
