@@ -13,20 +13,27 @@ namespace candle {
 
 namespace {
 
-constexpr int64_t widest = 32;  // bytes of a register
+constexpr int64_t widest = 32;  // bytes of a register that streams are mixed in
+constexpr int64_t line = 64;
+
+int log2_of(int64_t item) noexcept { return std::countr_zero(static_cast<uint64_t>(item)); }
 
 const GridKernels& kernels() noexcept {
 #if CANDLE_HAS_AVX2
-  if (simd_level() == Simd::avx2) return avx2_grids;
+  if (simd_level() >= Simd::avx2) return avx2_grids;
 #endif
   return baseline_grids;
 }
 
 }  // namespace
 
-GridKernel grid_kernel(const Grid& g) noexcept {
+bool transposes_lines(int64_t item, int64_t inner, int64_t outer) noexcept {
+  return simd_level() >= Simd::avx512 && item <= 16 && inner * item >= line && outer * item >= 16;
+}
+
+GridKernel grid_kernel(const Grid& g, bool distant) noexcept {
   const GridKernels& all = kernels();
-  const SizedKernels& sized = all.sized[std::countr_zero(static_cast<uint64_t>(g.item))];
+  const SizedKernels& sized = all.sized[log2_of(g.item)];
   if (g.to_inner != g.item) return sized.any;
   if (g.from_outer == g.item && g.from_inner != 0 && g.inner > 1 && g.outer > 1) {
     if (all.interleave != nullptr && g.inner < sized.least && g.to_outer == g.inner * g.item &&
@@ -37,6 +44,12 @@ GridKernel grid_kernel(const Grid& g) noexcept {
         g.inner * g.item >= widest) {
       return all.separate;
     }
+#if CANDLE_HAS_AVX512
+    if (transposes_lines(g.item, g.inner, g.outer)) {
+      const TileKernels& tiles = avx512_tiles[log2_of(g.item)];
+      return distant ? tiles.distant : tiles.cached;
+    }
+#endif
     if (g.inner >= sized.least && g.outer >= sized.least) return sized.transposed;
   }
   for (int64_t step = -1; step <= 4; step++) {

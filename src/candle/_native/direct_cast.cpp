@@ -13,7 +13,7 @@ namespace {
 
 const CastTable& casts() noexcept {
 #if CANDLE_HAS_AVX2
-  if (simd_level() == Simd::avx2) return avx2_casts();
+  if (simd_level() >= Simd::avx2) return avx2_casts();
 #endif
   return baseline_casts();
 }

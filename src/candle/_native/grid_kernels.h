@@ -26,7 +26,16 @@ struct GridKernels {
 
 inline constexpr int64_t most_mixed = 15;
 
+/// Transposes (to_inner == item == from_outer) that write whole lines of 64 bytes and read them
+/// whole, however far apart the rows are: at least a line of items on the inner axis, and 16 bytes
+/// of them on the outer one. `distant`: the source is fetched from beyond the caches.
+struct TileKernels {
+  GridKernel cached;
+  GridKernel distant;
+};
+
 extern const GridKernels baseline_grids;
-extern const GridKernels avx2_grids;  // only where CANDLE_HAS_AVX2
+extern const GridKernels avx2_grids;       // only where CANDLE_HAS_AVX2
+extern const TileKernels avx512_tiles[5];  // only where CANDLE_HAS_AVX512
 
 }  // namespace candle

@@ -28,13 +28,13 @@ inline __m256i load_two(const std::byte* low, const std::byte* high) noexcept {
 }
 
 template <>
-inline void load_halves<1>(const std::byte* low, const std::byte*, void* vector) noexcept {
-  std::memcpy(vector, low, half);
+inline void load_halves<1>(const std::byte* from, int64_t, void* vector) noexcept {
+  std::memcpy(vector, from, half);
 }
 
 template <>
-inline void load_halves<2>(const std::byte* low, const std::byte* high, void* vector) noexcept {
-  const __m256i both = load_two(low, high);
+inline void load_halves<2>(const std::byte* from, int64_t step, void* vector) noexcept {
+  const __m256i both = load_two(from, from + step);
   std::memcpy(vector, &both, sizeof both);
 }
 

@@ -13,8 +13,8 @@ constexpr size_t halves = 1;
 #include "grid_templates.h"
 
 template <>
-inline void load_halves<1>(const std::byte* low, const std::byte*, void* vector) noexcept {
-  std::memcpy(vector, low, half);
+inline void load_halves<1>(const std::byte* from, int64_t, void* vector) noexcept {
+  std::memcpy(vector, from, half);
 }
 
 }  // namespace

@@ -177,9 +177,7 @@ PyObject* lender(PyObject*, PyObject* object) {
   return Py_NewRef(block == nullptr ? Py_None : block->lender());
 }
 
-PyObject* py_simd(PyObject*, PyObject*) {
-  return PyUnicode_FromString(simd_level() == Simd::avx2 ? "avx2" : "baseline");
-}
+PyObject* py_simd(PyObject*, PyObject*) { return PyUnicode_FromString(simd_name(simd_level())); }
 
 PyObject* py_live(PyObject*, PyObject*) {
   return Py_BuildValue("{sLsLsLsL}", "tensors", static_cast<long long>(live.tensors.get()),
@@ -315,7 +313,8 @@ PyMethodDef module_methods[] = {
     {"set_num_threads", py_set_num_threads, METH_O,
      "set_num_threads($module, count, /)\n--\n\nSays how many threads share a big copy."},
     {"simd", py_simd, METH_NOARGS,
-     "simd($module, /)\n--\n\nThe vector instructions that are used: avx2 or baseline."},
+     "simd($module, /)\n--\n\nThe vector instructions that are used: avx512, avx2 or "
+     "baseline."},
     {"live", py_live, METH_NOARGS,
      "live($module, /)\n--\n\nWhat is alive: tensors, storages, bytes of candle's own memory, "
      "exports."},

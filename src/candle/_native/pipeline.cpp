@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "blocks.h"
 #include "caster.h"
 #include "relayout.h"
 #include "simd.h"
@@ -22,7 +23,8 @@ constexpr int64_t straight_bytes = 1 << 16;    // of a box that needs no buffer
 constexpr int64_t cached_bytes = 1 << 20;      // up to here both sides stay in the second cache
 constexpr int64_t source_bytes = 256;          // above, of a crossing box that follow in the source
 constexpr int64_t streaming_bytes = 24 << 20;  // from here on the caches would not keep the result
-constexpr int64_t threaded_bytes = 1 << 18;    // from here on threads share a copy
+constexpr int64_t threaded_bytes = 1 << 18;    // from here on threads share a copy ...
+constexpr int64_t shared_bytes = 1 << 17;      // ... or from here, if it crosses
 constexpr int64_t least_task_bytes = 1 << 16;  // what a thread takes at a time
 constexpr int64_t most_task_bytes = 1 << 18;
 
@@ -37,6 +39,7 @@ struct Plan {
   int64_t swapped_size = 0;      // of the components whose bytes are reversed without a cast
   bool buffered = false;
   bool streams = false;
+  bool distant = false;     // the source, or the destination, is larger than the second cache
   int32_t run_axis = -1;    // the last one, if both sides run along it
   int32_t crossing = -1;    // the axis the source runs along, or would but for the last one
   int64_t cover_bytes = 0;  // of a box that follow each other in the source, if it crosses
@@ -108,7 +111,8 @@ void Plan::choose_way() noexcept {
     to_bytes *= axes[i].extent;
     if (axes[i].from != 0) from_bytes *= axes[i].extent;
   }
-  cover_bytes = std::max(from_bytes, to_bytes) > cached_bytes ? source_bytes : line_bytes;
+  distant = std::max(from_bytes, to_bytes) > cached_bytes;
+  cover_bytes = distant ? source_bytes : line_bytes;
   streams = simd_level() != Simd::baseline && to_bytes >= streaming_bytes &&
             target_run() >= 4 * line_bytes;
   buffered = caster || swapped_size > 0;
@@ -116,19 +120,19 @@ void Plan::choose_way() noexcept {
   buffered = streams;
   if (crossing < 0) return;
   const Axis& across = axes[run_axis < 0 ? ndim - 1 : ndim - 2];
-  buffered = buffered || collide(across, axes[crossing], run, cover_bytes);
+  buffered = buffered || (!transposes_lines(run, across.extent, axes[crossing].extent) &&
+                          collide(across, axes[crossing], run, cover_bytes));
 }
 
 /// Boxes hold whole lines of the source, and as much as possible that follows in the destination.
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
   const bool straight = !buffered && (crossing < 0 || run_axis >= 0);
-  const bool cached = cover_bytes < source_bytes;
-  const int64_t limit = straight             ? straight_bytes
-                        : crossing < 0       ? small_bytes
-                        : cached && buffered ? 2 * small_bytes
-                        : caster             ? cast_bytes
-                                             : buffer_bytes;
+  const int64_t limit = straight               ? straight_bytes
+                        : crossing < 0         ? small_bytes
+                        : !distant && buffered ? 2 * small_bytes
+                        : caster               ? cast_bytes
+                                               : buffer_bytes;
   int64_t room = limit / std::max(to_size, from_size);
   int64_t covered = from_size;
   if (run_axis >= 0) {
@@ -202,7 +206,7 @@ void Worker::plan_box(const Axis* axes) noexcept {
   planned_ = true;
   for (int32_t i = 0; i < plan_.ndim; i++) extents_[i] = axes[i].extent;
   if (!plan_.buffered) {
-    gather_.plan(plan_.to_size, plan_.ndim, axes, plan_.streams);
+    gather_.plan(plan_.to_size, plan_.ndim, axes, plan_.streams, plan_.distant);
     return;
   }
   Axis in[max_ndim], out[max_ndim];
@@ -216,8 +220,8 @@ void Worker::plan_box(const Axis* axes) noexcept {
     target_in_order_ &= extent == 1 || out[i].to == out[i].from;
     count_ *= extent;
   }
-  gather_.plan(plan_.from_size, plan_.ndim, in, false);
-  scatter_.plan(plan_.to_size, plan_.ndim, out, plan_.streams);
+  gather_.plan(plan_.from_size, plan_.ndim, in, false, plan_.distant);
+  scatter_.plan(plan_.to_size, plan_.ndim, out, plan_.streams, false);
 }
 
 void Worker::run_box(const int64_t* at) noexcept {
@@ -261,7 +265,8 @@ void copy_boxes(const Walk& walk) noexcept {
     Worker(*static_cast<const Plan*>(context)).run(first, last);
   };
   void* context = const_cast<Plan*>(&plan);
-  if (plan.bytes < threaded_bytes) return run(context, 0, plan.boxes);
+  const int64_t least_bytes = plan.crossing < 0 ? threaded_bytes : shared_bytes;
+  if (plan.bytes < least_bytes) return run(context, 0, plan.boxes);
   const int64_t task_bytes = std::clamp(plan.bytes / 32, least_task_bytes, most_task_bytes);
   run_in_threads(context, run, plan.boxes,
                  std::max<int64_t>(1, plan.boxes * task_bytes / plan.bytes));

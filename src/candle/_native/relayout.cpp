@@ -34,7 +34,8 @@ void Relayout::pick_grid(int32_t inner, int32_t outer) noexcept {
   ndim_ = kept;
 }
 
-void Relayout::plan(int64_t item, int32_t ndim, const Axis* axes, bool streams) noexcept {
+void Relayout::plan(int64_t item, int32_t ndim, const Axis* axes, bool streams,
+                    bool distant) noexcept {
   ndim_ = 0;
   for (int32_t i = 0; i < ndim; i++) {
     if (axes[i].extent > 1) axes_[ndim_++] = axes[i];
@@ -61,7 +62,7 @@ void Relayout::plan(int64_t item, int32_t ndim, const Axis* axes, bool streams) 
     grid_.from_outer = -grid_.from_outer;
   }
   if (grid_.inner == 1) grid_.to_inner = grid_.from_inner = grid_.item;
-  kernel_ = in_rows ? row_kernel(streams) : grid_kernel(grid_);
+  kernel_ = in_rows ? row_kernel(streams) : grid_kernel(grid_, distant);
 }
 
 void Relayout::run(std::byte* to, const std::byte* from) const noexcept {

@@ -10,8 +10,8 @@ namespace candle {
 class Relayout {
  public:
   /// Items of 1, 2, 4, 8 or 16 bytes; axes sorted as in a Walk, strides in bytes. `streams`: what
-  /// lies in rows goes past the caches.
-  void plan(int64_t item, int32_t ndim, const Axis* axes, bool streams) noexcept;
+  /// lies in rows goes past the caches. `distant`: the source lies beyond them.
+  void plan(int64_t item, int32_t ndim, const Axis* axes, bool streams, bool distant) noexcept;
 
   /// The two sides do not overlap.
   void run(std::byte* to, const std::byte* from) const noexcept;

@@ -7,18 +7,33 @@ namespace candle {
 
 namespace {
 
-Simd detect() noexcept {
-  const char* wanted = std::getenv("CANDLE_SIMD");
-  if (wanted != nullptr && std::strcmp(wanted, "baseline") == 0) return Simd::baseline;
+constexpr const char* names[] = {"baseline", "avx2", "avx512"};
+
+Simd best() noexcept {
 #if CANDLE_HAS_AVX2
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-      __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
-      __builtin_cpu_supports("bmi2")) {
-    return Simd::avx2;
-  }
-#endif
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
+                    __builtin_cpu_supports("bmi2");
+  if (!avx2) return Simd::baseline;
+  // Processors that lack the last of these slow their clock down for wide registers.
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vbmi2");
+  return avx512 ? Simd::avx512 : Simd::avx2;
+#else
   return Simd::baseline;
+#endif
+}
+
+Simd detect() noexcept {
+  const Simd most = best();
+  const char* wanted = std::getenv("CANDLE_SIMD");
+  if (wanted == nullptr) return most;
+  for (uint8_t level = 0; level < static_cast<uint8_t>(most); level++) {
+    if (std::strcmp(wanted, names[level]) == 0) return static_cast<Simd>(level);
+  }
+  return most;
 }
 
 }  // namespace
@@ -27,5 +42,7 @@ Simd simd_level() noexcept {
   static const Simd level = detect();
   return level;
 }
+
+const char* simd_name(Simd level) noexcept { return names[static_cast<uint8_t>(level)]; }
 
 }  // namespace candle

@@ -40,7 +40,15 @@ class Semaphore {
   sem_t semaphore_{};
 };
 
-/// The one job there can be at a time. Seats are what other threads may still take, taken ones
+/// What a thread takes from first. Apart, so that nobody's counting slows another's.
+struct alignas(64) Share {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
+/// The one job there can be at a time. Every thread begins with a share of its own, the same one
+/// when the same job comes again: what it wrote last time is in its cache. Then it helps with the
+/// others' shares. Seats are what other threads may still take, taken ones
 /// those that have not left yet: both in one word, so that nobody can sit down at a job that is
 /// closed.
 class Pool {
@@ -53,15 +61,19 @@ class Pool {
     helpers = std::min(helpers, threads_);
     task_ = task;
     context_ = context;
-    count_ = count;
     grain_ = grain;
-    next_.store(0, std::memory_order_relaxed);
+    shares_ = helpers + 1;
+    const int64_t pieces = (count + grain - 1) / grain;
+    for (int i = 0; i < shares_; i++) {
+      share_[i].next.store(pieces * i / shares_ * grain, std::memory_order_relaxed);
+      share_[i].end = std::min(pieces * (i + 1) / shares_ * grain, count);
+    }
     seats_.store(static_cast<uint32_t>(helpers) * one_seat, std::memory_order_release);
     job_.fetch_add(1, std::memory_order_seq_cst);
     for (int i = std::min(helpers, sleeping_.load(std::memory_order_seq_cst)); i > 0; i--) {
       wake_.post();
     }
-    work();
+    work(0);
     seats_.fetch_and(taken_mask, std::memory_order_acq_rel);  // who comes late has no job
     wait_for_others();
     busy_.store(false, std::memory_order_release);
@@ -72,6 +84,7 @@ class Pool {
   void forget() noexcept {
     ready_ = false;
     threads_ = 0;
+    numbers_.store(0, std::memory_order_relaxed);
     sleeping_.store(0, std::memory_order_relaxed);
     seats_.store(0, std::memory_order_relaxed);
     busy_.store(false, std::memory_order_relaxed);
@@ -83,11 +96,14 @@ class Pool {
   static constexpr uint32_t awaited = 0x8000;  // the one who brought the job sleeps until all left
   static constexpr size_t stack_bytes = 1 << 18;
 
-  void work() noexcept {
-    for (;;) {
-      const int64_t first = next_.fetch_add(grain_, std::memory_order_relaxed);
-      if (first >= count_) return;
-      task_(context_, first, std::min(first + grain_, count_));
+  void work(int number) noexcept {
+    for (int i = 0; i < shares_; i++) {
+      Share& share = share_[(number + i) % shares_];
+      for (;;) {
+        const int64_t first = share.next.fetch_add(grain_, std::memory_order_relaxed);
+        if (first >= share.end) break;
+        task_(context_, first, std::min(first + grain_, share.end));
+      }
     }
   }
 
@@ -114,6 +130,7 @@ class Pool {
   }
 
   void serve() noexcept {
+    const int number = numbers_.fetch_add(1, std::memory_order_relaxed) + 1;
     uint64_t seen = 0;
     for (;;) {
       seen = next_job(seen);
@@ -123,7 +140,7 @@ class Pool {
                                           std::memory_order_acquire)) {
           continue;
         }
-        work();
+        work(number);
         const uint32_t before = seats_.fetch_sub(1, std::memory_order_acq_rel);
         if (before == (awaited | 1)) done_.post();
         break;
@@ -155,14 +172,15 @@ class Pool {
   std::atomic<bool> busy_{false};
   std::atomic<uint64_t> job_{0};
   std::atomic<uint32_t> seats_{0};
-  std::atomic<int64_t> next_{0};
   std::atomic<int> sleeping_{0};
   void (*task_)(void*, int64_t, int64_t) = nullptr;
   void* context_ = nullptr;
-  int64_t count_ = 0;
   int64_t grain_ = 0;
+  int shares_ = 0;
+  Share share_[most_threads];
   bool ready_ = false;
   int threads_ = 0;  // beside those that bring the jobs
+  std::atomic<int> numbers_{0};
   Semaphore wake_;
   Semaphore done_;
 };
