@@ -35,23 +35,121 @@ inline void load_halves<halves>(const std::byte* from, int64_t step, void* vecto
   std::memcpy(vector, &all, sizeof all);
 }
 
-/// Where the extents are no multiples of the tile, the last tiles go over items once more.
+/// In which order the tiles come.
+struct Order {
+  int64_t columns;  // of the source, before its next rows
+  int64_t rows;  // a number of tiles of them, which one row of the destination after the other gets
+  bool packed;   // by way of a buffer
+};
+
+constexpr int64_t most_rows = 128;
+constexpr int64_t buffer_bytes = 1 << 14;
+constexpr int64_t distant_bytes = 256;  // that are fetched of a row at a time
+
+/// How many lines so far from each other the first cache has room for, of 8 ways or more.
+int64_t room_for_lines(int64_t distance) noexcept {
+  constexpr int64_t way = 4096;
+  return distance % way == 0 ? 8 : 8 * way / (distance & -distance);
+}
+
+/// Tiles come row by row of the source, each after the one below it, and need few lines for long.
+/// But rows that share their places in the cache have room for fewer.
+template <size_t size, bool distant>
+Order choose_order(const Grid& g) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  constexpr int64_t wide = line / width;
+  const int64_t from_room = room_for_lines(g.from_inner);
+  Order order{g.outer, wide, false};
+  const int64_t to_room = room_for_lines(g.to_outer);
+  if (width >= 4 && to_room <= 32) order.columns = wide;
+  if (to_room < 16) {
+    order.columns = wide;
+    order.rows = std::min(std::max(from_room, wide), most_rows);
+  }
+  if (from_room < wide && g.outer >= wide) {
+    order.columns = distant ? distant_bytes / width : wide;
+    order.rows = std::min(order.rows, buffer_bytes / (order.columns * width));
+    order.packed = true;
+  }
+  return order;
+}
+
+/// `to_step` and `step` bytes from row to row. Where there is no whole number of blocks, the last
+/// one goes over items once more.
+template <size_t size, bool distant, bool along_rows>
+inline void transpose_part(std::byte* to, int64_t to_step, const std::byte* from, int64_t step,
+                           int64_t rows, int64_t columns) noexcept {
+  constexpr auto width = static_cast<int64_t>(size);
+  constexpr int64_t n = static_cast<int64_t>(half) / width;
+  constexpr int64_t wide = line / width;
+  const std::byte* ahead = from + 2 * wide * step;
+  for (int64_t c = 0; c < columns; c += n) {
+    if (c > columns - n) c = columns - n;
+    std::byte* put = to + c * to_step;
+    const std::byte* get = from + c * width;
+    if constexpr (distant) {
+      for (int64_t r = c / n % 4; r < wide; r += 4) {
+        __builtin_prefetch(ahead + r * step + c * width);
+        if (c + wide >= columns) __builtin_prefetch(ahead + r * step + columns * width - 1);
+      }
+    }
+    if constexpr (along_rows) {
+      for (int64_t r = 0; r < rows; r += wide) {
+        if (r > rows - wide) r = rows - wide;
+        transpose_block<size, halves>(put + r * width, to_step, get + r * step, step);
+      }
+    } else {
+      transpose_block<size, halves>(put, to_step, get, step);
+    }
+  }
+}
+
+template <bool distant>
+void pack(std::byte* to, int64_t to_step, const std::byte* from, int64_t step, int64_t rows,
+          int64_t bytes) noexcept {
+  for (int64_t r = 0; r < rows; r++, to += to_step, from += step) {
+    if constexpr (distant) {
+      for (int64_t at = 0; at < bytes; at += line) {
+        at = std::min(at, bytes - line);
+        __builtin_prefetch(from + most_rows / 4 * step + at);
+        std::memcpy(to + at, from + at, line);
+      }
+    } else {
+      std::memcpy(to, from, line);
+    }
+  }
+}
+
 template <size_t size, bool distant>
 void transpose_tiles(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
   constexpr auto width = static_cast<int64_t>(size);
   constexpr int64_t n = static_cast<int64_t>(half) / width;
   constexpr int64_t wide = line / width;
   const Grid g = grid;
+  const Order order = choose_order<size, distant>(g);
+  alignas(line) std::byte buffer[buffer_bytes];
   // Where all rows of the destination begin beside a line, all but the first tile do not.
   const int64_t beside = -reinterpret_cast<intptr_t>(to) & (line - 1);
   const bool alike = g.to_outer % line == 0 && beside % width == 0;
-  const int64_t lead = alike && beside != 0 ? beside / width : wide;
-  for (int64_t i = 0; i < g.inner; i += i == 0 ? lead : wide) {
-    i = std::min(i, g.inner - wide);
-    for (int64_t j = 0; j < g.outer; j += n) {
-      j = std::min(j, g.outer - n);
-      transpose_block<size, halves>(to + i * width + j * g.to_outer, g.to_outer,
-                                    from + j * width + i * g.from_inner, g.from_inner);
+  const int64_t lead = alike && beside != 0 ? beside / width : order.rows;
+  for (int64_t j = 0; j < g.outer; j += order.columns) {
+    j = std::min(j, g.outer - (order.packed ? wide : n));
+    const int64_t columns = std::min(order.columns, g.outer - j);
+    for (int64_t i = 0, next = lead;; next = i + order.rows) {
+      const int64_t rows = std::min(order.rows, g.inner - i);
+      std::byte* put = to + i * width + j * g.to_outer;
+      const std::byte* get = from + j * width + i * g.from_inner;
+      if (order.packed) {
+        const int64_t step = order.columns * width;
+        pack<distant>(buffer, step, get, g.from_inner, rows, columns * width);
+        transpose_part<size, false, true>(put, g.to_outer, buffer, step, rows, columns);
+      } else if (rows > wide) {
+        transpose_part<size, distant, true>(put, g.to_outer, get, g.from_inner, rows, columns);
+      } else {
+        transpose_part<size, distant, false>(put, g.to_outer, get, g.from_inner, rows, columns);
+      }
+      if (i + rows == g.inner) break;
+      i = std::min(next, g.inner - wide);
     }
   }
 }
