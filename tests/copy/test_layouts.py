@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -215,6 +216,61 @@ def test_copies_past_the_caches(rows: int) -> None:
         into = target.reshape(shape)
         candle.asarray(into, copy=False).copy_(candle.asarray(view))
         np.testing.assert_array_equal(into, view)
+
+
+# Every extent around those of the tiles that matrices are turned in
+
+
+def turn(
+    random: np.random.Generator, size: int, shape: tuple[int, int], steps: tuple[int, int]
+) -> None:
+    """Turn a matrix beside any line, its rows and the result's so many bytes apart."""
+    rows, columns = shape
+    at = [size * int(n) for n in random.integers(0, 130 // size, 2)]
+    from_memory = noise(random, at[0] + rows * steps[0])
+    source = np.ndarray(shape, f"V{size}", from_memory.data, at[0], (steps[0], size))
+    to_memory = noise(random, at[1] + columns * steps[1] + 64)
+    want = to_memory.copy()
+    layout: dict[str, Any] = {"shape": (columns, rows), "strides": (steps[1], size)}
+    np.ndarray(dtype=f"V{size}", buffer=want.data, offset=at[1], **layout)[...] = source.T
+
+    target = np.ndarray(dtype=ITEMS[size], buffer=to_memory.data, offset=at[1], **layout)
+    candle.asarray(target, copy=False).copy_(candle.asarray(source.view(ITEMS[size])).T)
+    assert to_memory.tobytes() == want.tobytes(), (shape, steps, at)
+
+
+@by_item
+def test_transposes_of_every_small_extent(size: int) -> None:
+    random = np.random.default_rng(size)
+    edges = (1, 2, 3, 4, 8, 15, 16, 17, 32, 63, 64, 65, 130)
+    every = range(1, 131)
+    for shape in {*itertools.product(every, edges), *itertools.product(edges, every)}:
+        rows, columns = shape
+        gap = size * int(random.choice([0, 0, 1, 3]))
+        whole_lines = (rows * size + 63) // 64 * 64
+        to_step = whole_lines if random.random() < 0.5 else rows * size + gap
+        turn(random, size, shape, (columns * size + gap, to_step))
+
+
+@by_item
+def test_transposes_whose_rows_share_their_places_in_the_cache(size: int) -> None:
+    random = np.random.default_rng(size)
+    edges = (4, 16, 17, 63, 64, 65, 127, 130)
+    for shape in itertools.product(edges, edges):
+        for _ in range(2):
+            steps = [int(n) for n in random.choice([512, 1024, 2048, 4096, 8192], 2)]
+            if shape[1] * size <= steps[0] and shape[0] * size <= steps[1]:
+                turn(random, size, shape, (steps[0], steps[1]))
+
+
+@by_item
+@pytest.mark.parametrize("step", [2048, 4096, 2048 + 64])
+def test_transposes_of_more_than_the_second_cache_holds(size: int, step: int) -> None:
+    random = np.random.default_rng(size)
+    rows = (1 << 20) // 2048 + 67
+    for columns in (2048 // size, 2048 // size - 1, 2048 // size - 37):
+        for to_step in (rows * size, (rows * size + 4095) // 4096 * 4096):
+            turn(random, size, (rows, columns), (step, to_step))
 
 
 # Memory that only a copy can serve

@@ -533,7 +533,7 @@ def test_large_unaligned_sources(size: int) -> None:
 
 
 ENVIRONMENTS: list[dict[str, str]] = [
-    {"CANDLE_SIMD": "baseline"},
+    {"CANDLE_SIMD": "avx2"},
     {"CANDLE_NUM_THREADS": "1"},
     {"CANDLE_NUM_THREADS": "3"},
     {"CANDLE_SIMD": "baseline", "CANDLE_NUM_THREADS": "3"},

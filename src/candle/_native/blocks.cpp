@@ -31,7 +31,7 @@ bool transposes_lines(int64_t item, int64_t inner, int64_t outer) noexcept {
   return simd_level() >= Simd::avx512 && item <= 16 && inner * item >= line && outer * item >= 16;
 }
 
-GridKernel grid_kernel(const Grid& g, bool distant) noexcept {
+GridKernel grid_kernel(const Grid& g, [[maybe_unused]] bool distant) noexcept {
   const GridKernels& all = kernels();
   const SizedKernels& sized = all.sized[log2_of(g.item)];
   if (g.to_inner != g.item) return sized.any;

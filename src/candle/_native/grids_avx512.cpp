@@ -20,11 +20,13 @@ namespace {
 constexpr int64_t line = 64;
 constexpr size_t halves = 4;  // of a line
 
+inline __m128i load_half(const std::byte* from) noexcept {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+}
+
 inline __m256i load_two(const std::byte* from, int64_t step) noexcept {
-  const auto load = [](const std::byte* get) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(get));
-  };
-  return _mm256_inserti128_si256(_mm256_castsi128_si256(load(from)), load(from + step), 1);
+  const __m256i low = _mm256_castsi128_si256(load_half(from));
+  return _mm256_inserti128_si256(low, load_half(from + step), 1);
 }
 
 template <>
@@ -45,6 +47,7 @@ struct Order {
 constexpr int64_t most_rows = 128;
 constexpr int64_t buffer_bytes = 1 << 14;
 constexpr int64_t distant_bytes = 256;  // that are fetched of a row at a time
+constexpr int to_second = 2;            // into the second cache: the first waits for too few lines
 
 /// How many lines so far from each other the first cache has room for, of 8 ways or more.
 int64_t room_for_lines(int64_t distance) noexcept {
@@ -52,25 +55,22 @@ int64_t room_for_lines(int64_t distance) noexcept {
   return distance % way == 0 ? 8 : 8 * way / (distance & -distance);
 }
 
-/// Tiles come row by row of the source, each after the one below it, and need few lines for long.
-/// But rows that share their places in the cache have room for fewer.
+/// The tiles of some rows of the source come one after the other, then those of the next rows.
+/// Where rows share their places in the cache, it has room for fewer of them: the rows of the
+/// destination then get more at a time, and those of the source go through a buffer.
 template <size_t size, bool distant>
 Order choose_order(const Grid& g) noexcept {
   constexpr auto width = static_cast<int64_t>(size);
   constexpr int64_t wide = line / width;
-  const int64_t from_room = room_for_lines(g.from_inner);
-  Order order{g.outer, wide, false};
-  const int64_t to_room = room_for_lines(g.to_outer);
-  if (width >= 4 && to_room <= 32) order.columns = wide;
-  if (to_room < 16) {
-    order.columns = wide;
-    order.rows = std::min(std::max(from_room, wide), most_rows);
+  const int64_t from_room = room_for_lines(g.from_inner), to_room = room_for_lines(g.to_outer);
+  const bool pack = g.outer >= wide && (from_room < wide || (distant && to_room < 16));
+  if (distant) {
+    if (!pack) return {g.outer, wide, false};
+    return {distant_bytes / width, buffer_bytes / distant_bytes, true};
   }
-  if (from_room < wide && g.outer >= wide) {
-    order.columns = distant ? distant_bytes / width : wide;
-    order.rows = std::min(order.rows, buffer_bytes / (order.columns * width));
-    order.packed = true;
-  }
+  Order order{g.outer, wide, pack};
+  if (pack || (width >= 4 ? 32 : 8) >= to_room) order.columns = wide;
+  if (to_room < 16) order.rows = pack ? most_rows : std::min(std::max(from_room, wide), most_rows);
   return order;
 }
 
@@ -89,8 +89,10 @@ inline void transpose_part(std::byte* to, int64_t to_step, const std::byte* from
     const std::byte* get = from + c * width;
     if constexpr (distant) {
       for (int64_t r = c / n % 4; r < wide; r += 4) {
-        __builtin_prefetch(ahead + r * step + c * width);
-        if (c + wide >= columns) __builtin_prefetch(ahead + r * step + columns * width - 1);
+        __builtin_prefetch(ahead + r * step + c * width, 0, to_second);
+        if (c + wide >= columns) {  // rows need not end where a line does
+          __builtin_prefetch(ahead + r * step + columns * width - 1, 0, to_second);
+        }
       }
     }
     if constexpr (along_rows) {
@@ -104,14 +106,15 @@ inline void transpose_part(std::byte* to, int64_t to_step, const std::byte* from
   }
 }
 
+/// `ahead`: what comes after it.
 template <bool distant>
-void pack(std::byte* to, int64_t to_step, const std::byte* from, int64_t step, int64_t rows,
-          int64_t bytes) noexcept {
-  for (int64_t r = 0; r < rows; r++, to += to_step, from += step) {
+void pack(std::byte* to, int64_t to_step, const std::byte* from, const std::byte* ahead,
+          int64_t step, int64_t rows, int64_t bytes) noexcept {
+  for (int64_t r = 0; r < rows; r++, to += to_step, from += step, ahead += step) {
     if constexpr (distant) {
       for (int64_t at = 0; at < bytes; at += line) {
         at = std::min(at, bytes - line);
-        __builtin_prefetch(from + most_rows / 4 * step + at);
+        __builtin_prefetch(ahead + at, 0, to_second);
         std::memcpy(to + at, from + at, line);
       }
     } else {
@@ -137,18 +140,21 @@ void transpose_tiles(std::byte* to, const std::byte* from, const Grid& grid) noe
     const int64_t columns = std::min(order.columns, g.outer - j);
     for (int64_t i = 0, next = lead;; next = i + order.rows) {
       const int64_t rows = std::min(order.rows, g.inner - i);
+      const bool last = i + rows == g.inner;
       std::byte* put = to + i * width + j * g.to_outer;
       const std::byte* get = from + j * width + i * g.from_inner;
       if (order.packed) {
         const int64_t step = order.columns * width;
-        pack<distant>(buffer, step, get, g.from_inner, rows, columns * width);
+        const std::byte* ahead = last && j + columns < g.outer ? from + (j + columns) * width
+                                                               : get + rows * g.from_inner;
+        pack<distant>(buffer, step, get, ahead, g.from_inner, rows, columns * width);
         transpose_part<size, false, true>(put, g.to_outer, buffer, step, rows, columns);
       } else if (rows > wide) {
         transpose_part<size, distant, true>(put, g.to_outer, get, g.from_inner, rows, columns);
       } else {
         transpose_part<size, distant, false>(put, g.to_outer, get, g.from_inner, rows, columns);
       }
-      if (i + rows == g.inner) break;
+      if (last) break;
       i = std::min(next, g.inner - wide);
     }
   }
