@@ -52,8 +52,9 @@ inline void load_halves(const std::byte* from, int64_t step, void* vector) noexc
 /// Transposes a square of 16-byte rows, or several of them that lie next to each other in the
 /// destination.
 template <size_t size, size_t count>
-[[gnu::always_inline]] inline void transpose_block(std::byte* to, int64_t to_step, const std::byte* from,
-                            int64_t from_step) noexcept {
+[[gnu::always_inline]] inline void transpose_block(std::byte* to, int64_t to_step,
+                                                   const std::byte* from,
+                                                   int64_t from_step) noexcept {
   constexpr size_t n = half / size;
   using Vector = typename Register<size, count>::Type;
   Vector rows[n];
