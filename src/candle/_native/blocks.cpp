@@ -45,7 +45,9 @@ GridKernel grid_kernel(const Grid& g, [[maybe_unused]] bool distant) noexcept {
       return all.separate;
     }
 #if CANDLE_HAS_AVX512
-    if (transposes_lines(g.item, g.inner, g.outer)) {
+    // Items that fill a register need tiles only where their rows share places in the cache.
+    const bool apart = g.item == 16 && g.from_inner % 2048 != 0 && g.to_outer % 2048 != 0;
+    if (transposes_lines(g.item, g.inner, g.outer) && (distant || !apart)) {
       const TileKernels& tiles = avx512_tiles[log2_of(g.item)];
       return distant ? tiles.distant : tiles.cached;
     }
