@@ -45,6 +45,22 @@ def test_versioned_capsule_of_our_own_version(max_version: Any) -> None:
     assert (fields.name, fields.version) == ("dltensor_versioned", (1, 3))
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn", "float6_e2m3fn"])
+def test_consumers_of_dlpack_1_0_count_a_byte_an_element(dtype: str) -> None:
+    """Only DLPack 1.1 says that elements lie several to a byte: they would go beyond the memory."""
+    t = candle.asarray([1, 2, 3, 4, 1, 2, 3, 4]).to(dtype)
+    with pytest.raises(candle.CopyError, match=r'DLPack 1\.0 takes one a byte.*t\.view\("uint8"\)'):
+        t.__dlpack__(max_version=(1, 0), copy=False)
+    copied = candle.from_dlpack(t.__dlpack__(max_version=(1, 0)))
+    assert (copied.nbytes, copied.tolist()) == (8, t.tolist())
+    shared = candle.from_dlpack(t.__dlpack__(max_version=(1, 1), copy=False))
+    assert (shared.nbytes, shared.data_ptr()) == (t.nbytes, t.data_ptr())
+    bytes_ = candle.from_dlpack(t.view("uint8").__dlpack__(max_version=(1, 0), copy=False))
+    assert bytes_.data_ptr() == t.data_ptr()
+    again = copied.__dlpack__(max_version=(1, 0), copy=False)  # one a byte already
+    assert candle.from_dlpack(again).data_ptr() == copied.data_ptr()
+
+
 @pytest.mark.parametrize("max_version", [1, "1.3", (), (1,), ("1", "3"), (1, 2, 3), (None, 0), 1.5])
 def test_wrong_max_version(max_version: Any) -> None:
     before = live()

@@ -86,6 +86,7 @@ PyObject* capsule_of(Managed* managed) {
 /// What the keywords of `__dlpack__` asked for.
 struct Asked {
   bool versioned = false;
+  bool one_a_byte = false;  // a consumer of DLPack 1.0
   CopyMode copy = CopyMode::if_needed;
   DLDevice device;  // the tensor's own, or what dl_device= says
   PyObject* stream = nullptr;
@@ -108,12 +109,13 @@ bool parse_pair(PyObject* value, const char* what, long pair[2]) {
   return false;
 }
 
-bool parse_max_version(PyObject* value, bool* versioned) {
+bool parse_max_version(PyObject* value, Asked* asked) {
   if (value == Py_None) return true;
   long version[2] = {};
   if (!parse_pair(value, "max_version is None or a tuple of ints (major, minor)", version))
     return false;
-  *versioned = version[0] >= DLPACK_MAJOR_VERSION;
+  asked->versioned = version[0] >= DLPACK_MAJOR_VERSION;
+  asked->one_a_byte = version[0] == 1 && version[1] < 1;
   return true;
 }
 
@@ -166,7 +168,7 @@ bool parse(PyObject* const* args, Py_ssize_t nargs, PyObject* names, const Tenso
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
     switch (keyword_index("__dlpack__", PyTuple_GET_ITEM(names, i), accepted, 4)) {
       case 0:
-        if (!parse_max_version(args[i], &asked->versioned)) return false;
+        if (!parse_max_version(args[i], asked)) return false;
         break;
       case 1:
         if (!parse_copy(args[i], &asked->copy)) return false;
@@ -198,6 +200,15 @@ constexpr Demand capsule_demand(bool versioned) {
 }
 constexpr Demand versioned_demand = capsule_demand(true);
 constexpr Demand legacy_demand = capsule_demand(false);
+
+/// That sub-byte elements lie several to a byte stands in DLPack since 1.1. A consumer of 1.0
+/// counts at least a byte each (mpi4py does), and would read and write behind packed ones.
+constexpr Demand one_a_byte_demand = [] {
+  Demand demand = capsule_demand(true);
+  demand.consumer = "a consumer of DLPack 1.0";
+  demand.packed = false;
+  return demand;
+}();
 
 /// What is different where memory is on a device, or is to come onto one. `ordered`: the consumer's
 /// stream is to wait.
@@ -251,7 +262,8 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   auto* tensor = reinterpret_cast<Tensor*>(self);
   Asked asked{.device = tensor->device};
   if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
-  const Demand* demand = &demand_of_capsule(asked.versioned);
+  const Demand* demand =
+      asked.one_a_byte ? &one_a_byte_demand : &demand_of_capsule(asked.versioned);
   Demand on_device;
   bool ordered = false;
   if (!host_memory(tensor->device) || !host_memory(asked.device)) {
