@@ -50,8 +50,8 @@ def reduced(t: Tensor, protocol: int) -> tuple[Any, ...]:
         _core.is_padded(t),
         str(device),
     )
-    state = getattr(t, "__dict__", None)  # a subclass of the user's has one
-    return (_rebuilt, rebuilding, state) if state else (_rebuilt, rebuilding)
+    state = t.__getstate__()  # what a subclass of the user's has besides, or makes of itself
+    return (_rebuilt, rebuilding) if state is None else (_rebuilt, rebuilding, state)
 
 
 def occupied(t: Tensor) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 from pathlib import Path
+from weakref import ref
 
 from . import frameworks
 from ._native import _core
@@ -113,6 +115,7 @@ class Shared:
     __slots__ = (
         "__weakref__",
         "_file",
+        "_mappings",
         "_padded",
         "_token",
         "dtype",
@@ -134,6 +137,7 @@ class Shared:
         self._file = file
         self._token = token
         self._padded = padded
+        self._mappings: dict[bool, ref[mmap.mmap]] = {}
         self.nbytes = nbytes
         self.dtype = dtype
         self.shape = shape
@@ -165,14 +169,26 @@ class Shared:
         return target.give(self._tensor(writable, not writable and not target.read_only), None)
 
     def _tensor(self, writable: bool, private: bool = False) -> Tensor:
+        if self._file < 0:
+            raise ValueError("the handle has ended, and its file with it")
         if self.nbytes == 0:  # which cannot be mapped
             return _core.empty(self.shape, self.dtype.id)
-        import mmap
-
-        kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
-        protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable or private else 0)
-        data = _core.asarray(mmap.mmap(self._file, self.nbytes, kind, protection))
+        data = _core.asarray(self._private() if private else self._mapped(writable))
         return _core.of_bytes(data, self.shape, self.dtype.id, self._padded)
+
+    def _mapped(self, writable: bool) -> mmap.mmap:
+        """Map the memory, or give the mapping that is in use: each one keeps a file open."""
+        known = self._mappings.get(writable)
+        mapping = None if known is None else known()
+        if mapping is None:
+            protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+            mapping = mmap.mmap(self._file, self.nbytes, mmap.MAP_SHARED, protection)
+            self._mappings[writable] = ref(mapping)
+        return mapping
+
+    def _private(self) -> mmap.mmap:
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        return mmap.mmap(self._file, self.nbytes, mmap.MAP_PRIVATE, protection)
 
     def _described(self) -> tuple[str, int, str, tuple[int, ...], bool, bool]:
         return (
@@ -192,7 +208,9 @@ class Shared:
         return _opened, (os.getpid(), self._file, *self._described())
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self._file)
+        # What uses it after this (in cyclic garbage, at the interpreter's end) finds no other file.
+        file, self._file = self._file, -1
+        close(file)
 
 
 def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
@@ -203,19 +221,27 @@ def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
     FileNotFoundError
         If it is not there (any more).
     """
-    path = Path(f"/proc/{pid}/fd/{file}")
+    path = f"/proc/{pid}/fd/{file}"
+    opened = -1
     try:
-        found = str(path.readlink())
-        if not found.startswith(f"/memfd:{_NAME}{token} "):
-            raise FileNotFoundError(f"file {file} of process {pid} is {found}")
+        _require(path, token)  # before it is opened, which may do things to others
         opened = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        _require(f"/proc/self/fd/{opened}", token)  # its number may have gone to another meanwhile
     except OSError as error:
+        if opened >= 0:
+            os.close(opened)
         raise FileNotFoundError(
             f"the shared memory is gone: process {pid} has ended, has dropped the handle, or is of "
             "another user or machine. Keep the handle where it was pickled until it is loaded, or "
             "send it by multiprocessing"
         ) from error
     return _checked(opened, token, *described)
+
+
+def _require(path: str, token: str) -> None:
+    found = os.readlink(path)  # noqa: PTH115  (pathlib makes another path of it)
+    if not found.startswith(f"/memfd:{_NAME}{token} "):
+        raise FileNotFoundError(f"{path} is {found}")
 
 
 def _received(sent: Any, token: str, *described: Any) -> Shared:

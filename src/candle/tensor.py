@@ -88,13 +88,16 @@ def _copied(t: Tensor, memo: dict[int, Any] | None) -> Tensor:
         made = Tensor.__new__(type(t), made, copy=False)
     if memo is not None:
         memo[id(t)] = made
-    state = getattr(t, "__dict__", None)
-    if state:
+    state: Any = t.__getstate__()  # what a subclass of the user's has besides
+    if state is not None:
         if memo is not None:
             from copy import deepcopy
 
             state = deepcopy(state, memo)
-        made.__dict__.update(state)
+        if hasattr(made, "__setstate__"):
+            made.__setstate__(state)
+        else:
+            made.__dict__.update(state)
     return made
 
 
@@ -416,6 +419,9 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
         return _copied(self, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        own = type(self).__reduce__
+        if own is not object.__reduce__:  # a subclass's, which Python prefers too
+            return own(self)  # type: ignore[return-value]
         return reduced(self, index(protocol))
 
     # What it is.

@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,6 +161,61 @@ def test_subclasses_keep_their_class_and_attributes() -> None:
         assert back.tolist() == [1, 2, 3]
     assert copy.copy(t).name is t.name
     assert copy.deepcopy(t).name is not t.name
+
+
+class Stateful(candle.Tensor):
+    """One with a state of its own making."""
+
+    seen: Any
+
+    def __getstate__(self) -> Any:
+        return {"sum": sum(self.tolist())}
+
+    def __setstate__(self, state: Any) -> None:
+        self.seen = state
+
+
+def test_a_state_of_the_users_making() -> None:
+    t = Stateful([1, 2, 3])
+    for back in (pickle.loads(pickle.dumps(t)), copy.deepcopy(t), copy.copy(t)):
+        assert back.seen == {"sum": 6}
+        assert back.tolist() == [1, 2, 3]
+
+
+class Reduced(candle.Tensor):
+    """One that says itself how it is pickled."""
+
+    def __reduce__(self) -> Any:
+        return list, (self.tolist(),)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pickle_of_the_users_making(protocol: int) -> None:
+    assert pickle.loads(pickle.dumps(Reduced([1, 2]), protocol)) == [1, 2]
+
+
+@pytest.mark.parametrize("shape", [(1 << 50,), (1 << 29, 1 << 25)], ids=str)
+def test_more_than_there_is_memory(shape: tuple[int, ...]) -> None:
+    with pytest.raises(MemoryError):
+        pickle.dumps(candle.zeros(1).broadcast_to(shape))
+
+
+def test_many_threads_at_once() -> None:
+    t, failures = numbers(50, 50), list[BaseException]()
+
+    def there_and_back() -> None:
+        try:
+            for layout in (t, t.T, t[::2]):
+                assert same(pickle.loads(pickle.dumps(layout)), layout)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=there_and_back) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
 
 
 def test_deep_copies_of_what_holds_itself_end() -> None:

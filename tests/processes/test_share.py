@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,24 @@ def test_sender_that_ended(in_child: Any) -> None:
     in_child(code).check()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user(in_child: Any) -> None:
+    """Whom the kernel does not let see the files of this process, as with hidden ones in /proc."""
+    code = """
+        import os, pickle, sys
+        import candle.sharing
+        os.setresuid(65534, 65534, 65534)
+        try:
+            pickle.loads(bytes.fromhex(sys.argv[1]))
+        except FileNotFoundError as error:
+            assert "is of another user" in str(error), error
+        else:
+            raise AssertionError
+    """
+    handle = candle.share([1.0])
+    in_child(code, pickle.dumps(handle).hex()).check()
+
+
 def test_a_crash_leaves_nothing(in_child: Any) -> None:
     code = """
         import os, candle
@@ -203,6 +222,85 @@ def test_memory_outlives_its_handle() -> None:
     t = handle.open()
     del handle
     assert t[1:].tolist() == [2.0]
+
+
+def test_opened_often_it_is_mapped_once() -> None:
+    """Each mapping keeps a file open, of which a process may have a thousand."""
+    handle = candle.share([1.0, 2.0], writable=True)
+    opened: list[candle.Tensor] = []
+
+    def many() -> None:
+        opened.extend(handle.open(writable=i % 2 == 0) for i in range(200))
+
+    threads = [threading.Thread(target=many) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(opened) == 1600
+    assert {t.readonly for t in opened} == {True, False}
+    assert len(files()) < 40
+    opened[0][0] = 42
+    assert {t[0].item() for t in opened} == {42.0}
+    del opened[:]
+    assert handle.open().tolist() == [42.0, 2.0]
+
+
+def test_handles_in_cyclic_garbage() -> None:
+    handle: Any = candle.share([1.0])
+    cycle: list[Any] = [handle, handle.open()]
+    cycle.append(cycle)
+    del handle, cycle
+    gc.collect()
+    assert not files()
+
+
+def test_a_handle_that_was_ended_opens_nothing() -> None:
+    """Of the finalizers in cyclic garbage any may be the first."""
+
+    class Late:
+        handle: candle.Shared
+
+        def __del__(self) -> None:
+            with pytest.raises(ValueError, match="the handle has ended"):
+                self.handle.open()
+            with pytest.raises(FileNotFoundError):
+                pickle.loads(pickle.dumps(self.handle))
+            ends.append(True)
+
+    ends: list[bool] = []
+    handle: Any = candle.share([1.0])
+    handle.__del__()
+    late = Late()
+    late.handle = handle
+    del late
+    assert ends == [True]
+    handle._file = os.dup(2)  # which its own end closes
+
+
+def test_at_the_interpreters_end(in_child: Any) -> None:
+    code = """
+        import atexit, candle
+        handle = candle.share([1.0, 2.0])
+        kept = handle.open()
+        atexit.register(lambda: print(candle.share(handle.open("numpy")).open().tolist()))
+    """
+    assert in_child(code).check() == "[1.0, 2.0]\n"
+
+
+def test_a_file_number_that_goes_to_another_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look at a file's name and its opening."""
+    handle, other = candle.share([1.0]), candle.share([2.0])
+    stream = pickle.dumps(handle)
+    real = os.open
+
+    def late(path: Any, flags: int) -> int:
+        os.dup2(other._file, handle._file)
+        return real(path, flags)
+
+    monkeypatch.setattr(os, "open", late)
+    with pytest.raises(FileNotFoundError, match="the shared memory is gone"):
+        pickle.loads(stream)
 
 
 FRAMEWORKS: dict[str, Callable[[Any], int]] = {
