@@ -20,7 +20,8 @@ _failed = pytest.StashKey[bool]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "isolated(together): run this test in another pytest process, as it may crash"
+        "markers",
+        "isolated(together, whole): run this test in another pytest process, as it may crash",
     )
     if importlib.util.find_spec("hypothesis") is not None:
         import hypothesis

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HELPERS = Path(__file__).parent
+PYTHON = sys.executable
 
 
 @dataclass
@@ -35,12 +36,32 @@ class Child:
         return self.stdout
 
 
-def run_child(*arguments: str | Path, timeout: float = 300, **environment: str) -> Child:
-    """Run this Python with command-line arguments; tests/helpers is on its path."""
+def run_child(
+    *arguments: str | Path, timeout: float = 300, whole: bool = False, **environment: str
+) -> Child:
+    """Run this Python with command-line arguments; tests/helpers is on its path.
+
+    With `whole`, every process that it started ends with it: see `run_whole`.
+    """
+    run = run_whole if whole else run_command
+    return run(PYTHON, *map(str, arguments), timeout=timeout, **environment)
+
+
+def run_whole(*command: str, timeout: float = 300, **environment: str) -> Child:
+    """Run a command that starts others, which end with it, also where it fails or takes longer.
+
+    What it leaves behind is a failure: exit status 125.
+    """
+    supervised = (PYTHON, str(HELPERS / "whole.py"), str(timeout), *command)
+    return run_command(*supervised, timeout=timeout + 60, **environment)
+
+
+def run_command(*command: str, timeout: float, **environment: str) -> Child:
+    """Run a command; tests/helpers is on the path of the Python in it."""
     inherited = os.environ.get("PYTHONPATH")
     path = os.pathsep.join([str(HELPERS), *([inherited] if inherited else [])])
     done = subprocess.run(
-        [sys.executable, *map(str, arguments)],
+        command,
         capture_output=True,
         text=True,
         timeout=timeout,

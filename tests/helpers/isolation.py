@@ -1,7 +1,8 @@
 """Tests marked `isolated` run in a pytest process of their own: a crash there is reported here.
 
 All parameters of a test function share one child, and all tests of a file that are marked
-``isolated(together="file")``. Where that is killed, the rest run one by one.
+``isolated(together="file")``. Where that is killed, the rest run one by one. With ``whole=True``
+all processes that it started end with it.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ def write_report(report: pytest.TestReport) -> None:
 
 
 def _run(item: pytest.Function, test: str) -> children.Child:
+    marker = item.get_closest_marker("isolated")
+    whole = marker is not None and marker.kwargs.get("whole", False)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "report")
         child = children.run_child(
             *("-X", "faulthandler", "-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-c", str(item.config.inipath), "--rootdir", str(item.config.rootpath)),
             f"{item.config.rootpath}/{test}",
+            whole=whole,
             **{REPORT: str(path)},
         )
         for line in path.read_text().splitlines() if path.exists() else []:

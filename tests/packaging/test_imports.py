@@ -23,7 +23,7 @@ LINES = (
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling", "pickling"),
     ("tensor",),
-    ("explain", "memory", "trees", "convert", "accepting", "sharing", "io", "array_api"),
+    ("explain", "memory", "trees", "convert", "accepting", "sharing", "mpi", "io", "array_api"),
     ("utils",),
     ("__init__",),
     ("testing", "doctor", "__main__"),
