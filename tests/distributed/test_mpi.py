@@ -174,7 +174,7 @@ def test_ranks_that_disagree_all_raise(tmp_path: Path) -> None:
     for name, wrong in {
         "without gaps": candle.zeros((4, 4)).T,
         "list": [1.0],
-        "masked": numpy.ma.zeros(3),
+        "has a mask": numpy.ma.zeros(3),
     }.items():
         with pytest.raises(BufferError, match=f"^rank 1: .*{name}"):
             agreed(world, wrong if rank == 1 else candle.zeros((4, 4)))

@@ -106,3 +106,19 @@ def frameworks() -> set[str]:
 def alive() -> dict[str, int]:
     gc.collect()
     return live()
+
+
+def serve(questions: Any, answers: Any) -> None:
+    answers.put(see_all(questions.get(timeout=60)))
+
+
+def running_with(variable: str) -> list[int]:
+    """Processes that were started with an environment variable."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if variable.encode() in (folder / "environ").read_bytes():
+                found.append(int(folder.name))
+        except OSError:  # it has ended, or is another's
+            continue
+    return found
