@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import textwrap
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import children
+import engines
 import pytest
 
 import candle
@@ -46,19 +43,9 @@ assert remote.alive() == before, (remote.alive(), before)
 
 def on_two_ranks(folder: Path, code: str) -> None:
     """Run the body of a function as both ranks; one that fails ends both."""
-    if find_spec("mpi4py") is None:
-        pytest.skip("mpi4py is not installed")
-    if shutil.which("mpirun") is None:
-        pytest.skip("there is no mpirun")
     program = folder / "program.py"
     program.write_text(OPENS + textwrap.indent(textwrap.dedent(code), "    ") + ENDS)
-    command = ["mpirun", "-n", "2"]
-    said = children.run_command("mpirun", "--version", timeout=60).stdout
-    if "Open MPI" in said:  # which starts no more ranks than there are cores, and none for root
-        command.append("--oversubscribe")
-        os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
-    child = children.run_whole(*command, children.PYTHON, "-m", "mpi4py", str(program), timeout=100)
-    child.check(quiet=False)
+    engines.mpirun(2, program).check(quiet=False)
 
 
 def test_sent_and_received_as_they_are(tmp_path: Path) -> None:

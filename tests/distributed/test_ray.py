@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import tempfile
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import engines
 import isolation
 import pytest
 import remote
@@ -35,13 +35,7 @@ def ray() -> Iterator[Any]:
         yield None
         return
     folder = tempfile.mkdtemp(prefix="ray")  # pytest's names are too long for its sockets
-    settings = {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_TMPDIR": folder,
-        "RAY_AUTH_MODE": "token",  # else it would write one into the home folder
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-    }
-    os.environ.update(settings)  # which are read at import
+    os.environ.update(engines.ray_settings(folder))
     import ray as module
 
     module.init(
