@@ -82,7 +82,9 @@ def _rebuilt(
     padded: bool,
     device: str,
 ) -> Tensor:
-    """Make the tensor over the bytes that arrived; they are copied where they lie misaligned.
+    """Make the tensor over the bytes that arrived.
+
+    That is a move of its own, which copies them where they lie misaligned.
 
     Raises
     ------
@@ -95,7 +97,7 @@ def _rebuilt(
         memory = memory.toreadonly()
     if memory.nbytes == 0:  # which no memoryview can cast
         memory = memoryview(b"" if memory.readonly else bytearray())
-    lying = _of_bytes(_core.asarray(memory.cast("B")), kind, shape, padded)
+    lying = _of_bytes(_core.quietly(_core.asarray, memory.cast("B")), kind, shape, padded)
     back = sorted(range(len(axes)), key=axes.__getitem__)
     t = _permuted(lying, back)
     if device != "cpu":
@@ -104,13 +106,21 @@ def _rebuilt(
 
 
 def _of_bytes(memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool) -> Tensor:
-    if memory.data_ptr() % (dtype.itemsize // (2 if dtype.kind == "complex" else 1)):
-        aligned = _core.materialise(memory)
-        memory = _core.asarray(aligned.memoryview().toreadonly()) if memory.readonly else aligned
+    from .frameworks.own import PickleFrame
+
     try:
-        return _core.of_bytes(memory, shape, dtype.id, padded)
+        arrived = _core.of_bytes(memory, shape, dtype.id, padded)
     except ValueError:
         raise ValueError(
             f"{memory.size} bytes arrived, which are not those of a {dtype} tensor of the shape "
             f"{shape}: the buffers of the pickle were cut, joined or mixed up on the way"
         ) from None
+    t = _core.asarray(PickleFrame(arrived))
+    if not memory.readonly or t.readonly:
+        return t
+    return _core.quietly(_frozen, t, dtype, padded)  # a copy, which is as what it was made of
+
+
+def _frozen(t: Tensor, dtype: Any, padded: bool) -> Tensor:
+    memory = _core.as_bytes(t).memoryview().toreadonly()
+    return _core.of_bytes(_core.asarray(memory), t.shape, dtype.id, padded)

@@ -113,7 +113,14 @@ def test_frames_at_odd_addresses_are_copied_to_even_ones(dtype: str, frozen: boo
     frame = memoryview(bytearray(b"x" + bytes(buffers[0])))[1:]
     aligned = candle.asarray(frame).data_ptr() % 2 == 0
     assert not aligned
-    back = pickle.loads(stream, buffers=[frame.toreadonly() if frozen else frame])
+    buffers = [frame.toreadonly() if frozen else frame]
+    with candle.trace() as moves:
+        back = pickle.loads(stream, buffers=buffers)
+    [move] = moves
+    assert (move.producer, move.consumer, move.action) == ("candle.PickleFrame", "candle", "copy")
+    assert (move.nbytes, [reason.code for reason in move.reasons]) == (t.nbytes, ["misaligned"])
+    with candle.strict(), pytest.raises(candle.CopyError, match="is not a multiple of"):
+        pickle.loads(stream, buffers=buffers)
     assert back.data_ptr() % t.itemsize == 0
     assert back.readonly == frozen
     assert back.tolist() == t.tolist()

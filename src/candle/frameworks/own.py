@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["Lent", "examples", "record", "target"]
+__all__ = ["Lent", "PickleFrame", "examples", "record", "target"]
 
 
 class Lent:
@@ -26,6 +26,13 @@ class Lent:
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
+
+
+class PickleFrame(Lent):
+    """The bytes of a pickle that arrived somewhere, as the producer of a move."""
+
+    __module__ = "candle"
+    __slots__ = ()
 
 
 def _tensor(x: Lent) -> Tensor:
