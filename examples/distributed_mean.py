@@ -137,7 +137,7 @@ def by_dask(rows: candle.Tensor, count: int) -> tuple[candle.Tensor, list[Hop]]:
             said = "copies them into a socket"
             hops.append(Hop(f"driver -> socket {i}", part.nbytes, moves.nbytes, said))
             futures.append(client.submit(run_there, sent, workers=[addresses[i]], pure=False))
-        answers = client.gather(futures)
+        answers = client.gather(futures, direct=True)  # as frames, not by the scheduler
         for i, (result, there, copied) in enumerate(answers):
             hops += [
                 arrival(f"socket -> worker {i}", there, "copies them out of the socket"),

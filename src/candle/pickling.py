@@ -39,7 +39,7 @@ def reduced(t: Tensor, protocol: int) -> tuple[Any, ...]:
 
         data = PickleBuffer(memory)
     else:
-        data = bytes(memory) if t.readonly else bytearray(memory)
+        data = bytes(memory)
     rebuilding = (
         type(t),
         data,
@@ -49,6 +49,7 @@ def reduced(t: Tensor, protocol: int) -> tuple[Any, ...]:
         t.readonly,
         _core.is_padded(t),
         str(device),
+        protocol < 5 and not t.readonly,
     )
     state = t.__getstate__()  # what a subclass of the user's has besides, or makes of itself
     return (_rebuilt, rebuilding) if state is None else (_rebuilt, rebuilding, state)
@@ -81,10 +82,12 @@ def _rebuilt(
     readonly: bool,
     padded: bool,
     device: str,
+    fresh: bool,
 ) -> Tensor:
     """Make the tensor over the bytes that arrived.
 
-    That is a move of its own, which copies them where they lie misaligned.
+    That is a move of its own, which copies them where they lie misaligned; or if `fresh`, because
+    they are a `bytes` object, and the tensor is to be written.
 
     Raises
     ------
@@ -97,7 +100,7 @@ def _rebuilt(
         memory = memory.toreadonly()
     if memory.nbytes == 0:  # which no memoryview can cast
         memory = memoryview(b"" if memory.readonly else bytearray())
-    lying = _of_bytes(_core.quietly(_core.asarray, memory.cast("B")), kind, shape, padded)
+    lying = _of_bytes(_core.quietly(_core.asarray, memory.cast("B")), kind, shape, padded, fresh)
     back = sorted(range(len(axes)), key=axes.__getitem__)
     t = _permuted(lying, back)
     if device != "cpu":
@@ -105,7 +108,9 @@ def _rebuilt(
     return t if cls is _core.Tensor else _core.Tensor.__new__(cls, t, copy=False)
 
 
-def _of_bytes(memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool) -> Tensor:
+def _of_bytes(
+    memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool, fresh: bool
+) -> Tensor:
     from .frameworks.own import PickleFrame
 
     try:
@@ -115,8 +120,8 @@ def _of_bytes(memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool) 
             f"{memory.size} bytes arrived, which are not those of a {dtype} tensor of the shape "
             f"{shape}: the buffers of the pickle were cut, joined or mixed up on the way"
         ) from None
-    t = _core.asarray(PickleFrame(arrived))
-    if not memory.readonly or t.readonly:
+    t = _core.asarray(PickleFrame(arrived), copy=fresh or None)
+    if fresh or t.readonly or not memory.readonly:
         return t
     return _core.quietly(_frozen, t, dtype, padded)  # a copy, which is as what it was made of
 

@@ -60,6 +60,16 @@ def test_every_kind_to_a_worker_and_back(client: Any, workers: list[str]) -> Non
     remote.same(tree, remote.see_all(client.gather(there)))
 
 
+def test_fetched_from_the_worker_it_is_a_frame(client: Any) -> None:
+    """By way of the scheduler it is pickled in one piece, by protocol 4."""
+    made = client.submit(remote.made, COUNT, "uint8", pure=False)  # aligned anywhere
+    fetched, relayed = client.gather(made, direct=True), client.gather(made)
+    for t, own in (fetched, False), (relayed, True):
+        assert t.tolist() == candle.arange(COUNT).to("uint8").tolist()
+        assert not t.readonly
+        assert isinstance(candle.owner(t), candle.Tensor) == own
+
+
 def test_from_worker_to_worker(client: Any, workers: list[str]) -> None:
     first, second = workers
     made = client.submit(remote.made, COUNT, "bfloat16", workers=[first], pure=False)
