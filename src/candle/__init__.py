@@ -86,34 +86,13 @@ from .ledger import strict, trace
 from .memory import owner, shares_memory
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
+from .sharing import Shared, share
 from .tensor import Tensor
 from .threads import get_num_threads, set_num_threads
 
 from .creation import tensor  # isort: skip  (after the module of that name)
 
 _neighbours.warn(__path__[0])
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from .sharing import Shared, share
-
-# Names whose modules are loaded when they are first asked for.
-_LATER = {"Shared": "sharing", "share": "sharing"}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    found: object = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
 
 __all__ = [
     "CopyError",

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
-import mmap
 import os
-from pathlib import Path
-from weakref import ref
 
 from . import frameworks
 from ._native import _core
@@ -16,7 +11,9 @@ from .dtypes import as_dtype
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from mmap import mmap
     from typing import Any
+    from weakref import ref
 
     from ._native._core import Tensor
     from .dtypes import DType
@@ -77,6 +74,8 @@ def share(x: object, *, writable: bool = False) -> Shared:
     padded = _core.is_padded(t)
     nbytes = t.size if padded else -(-t.size * t.dtype.bits * t.dtype.lanes // 8)
     if nbytes > _available():  # a memory file takes what is there, and others die of it
+        import errno
+
         raise OSError(
             errno.ENOMEM, f"{nbytes} bytes to be shared are more than there is memory free"
         )
@@ -86,6 +85,8 @@ def share(x: object, *, writable: bool = False) -> Shared:
     if nbytes:
         os.posix_fallocate(file, 0, nbytes)  # OSError now, rather than a signal at a write
         _core.assign(handle._tensor(True), t)
+    import fcntl
+
     seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals if writable else seals | _F_SEAL_FUTURE_WRITE)
     return handle
@@ -93,8 +94,8 @@ def share(x: object, *, writable: bool = False) -> Shared:
 
 def _available() -> int:
     """Give the bytes of memory that the kernel says can be had without swapping."""
-    lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    [kibibytes] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (pathlib takes 5 ms)
+        [kibibytes] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     return int(kibibytes) << 10
 
 
@@ -137,7 +138,7 @@ class Shared:
         self._file = file
         self._token = token
         self._padded = padded
-        self._mappings: dict[bool, ref[mmap.mmap]] = {}
+        self._mappings: dict[bool, ref[mmap]] = {}
         self.nbytes = nbytes
         self.dtype = dtype
         self.shape = shape
@@ -176,19 +177,23 @@ class Shared:
         data = _core.asarray(self._private() if private else self._mapped(writable))
         return _core.of_bytes(data, self.shape, self.dtype.id, self._padded)
 
-    def _mapped(self, writable: bool) -> mmap.mmap:
+    def _mapped(self, writable: bool) -> mmap:
         """Map the memory, or give the mapping that is in use: each one keeps a file open."""
+        from mmap import MAP_SHARED, PROT_READ, PROT_WRITE, mmap
+        from weakref import ref
+
         known = self._mappings.get(writable)
         mapping = None if known is None else known()
         if mapping is None:
-            protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-            mapping = mmap.mmap(self._file, self.nbytes, mmap.MAP_SHARED, protection)
+            protection = PROT_READ | (PROT_WRITE if writable else 0)
+            mapping = mmap(self._file, self.nbytes, MAP_SHARED, protection)
             self._mappings[writable] = ref(mapping)
         return mapping
 
-    def _private(self) -> mmap.mmap:
-        protection = mmap.PROT_READ | mmap.PROT_WRITE
-        return mmap.mmap(self._file, self.nbytes, mmap.MAP_PRIVATE, protection)
+    def _private(self) -> mmap:
+        from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
+
+        return mmap(self._file, self.nbytes, MAP_PRIVATE, PROT_READ | PROT_WRITE)
 
     def _described(self) -> tuple[str, int, str, tuple[int, ...], bool, bool]:
         return (
@@ -239,7 +244,7 @@ def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
 
 
 def _require(path: str, token: str) -> None:
-    found = os.readlink(path)  # noqa: PTH115  (pathlib makes another path of it)
+    found = os.readlink(path)  # noqa: PTH115  (pathlib takes 5 ms to import)
     if not found.startswith(f"/memfd:{_NAME}{token} "):
         raise FileNotFoundError(f"{path} is {found}")
 
@@ -273,6 +278,8 @@ def _checked(
 ) -> Shared:
     """Make the handle of a file that cannot lose the bytes it is said to have."""
     handle = Shared(file, token, nbytes, as_dtype(dtype), shape, padded, writable)
+    import fcntl
+
     seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
     if not seals & fcntl.F_SEAL_SHRINK or os.fstat(file).st_size != nbytes:
         raise ValueError(f"the memory file is not one of {nbytes} bytes that candle.share made")

@@ -127,6 +127,11 @@ def test_functions_import_no_own_module(path: Path) -> None:
     assert [each for each in own if part(each.module) not in ("frameworks", "io")] == []
 
 
+def test_no_attribute_is_made_up_on_the_way() -> None:
+    """CPython looks names up at full speed only in modules that have no `__getattr__`."""
+    assert "__getattr__" not in vars(candle)
+
+
 def test_the_walk_sees_what_is_hidden() -> None:
     code = """
 from . import dtypes, missing
