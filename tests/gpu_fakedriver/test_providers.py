@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import isolation
@@ -136,6 +137,21 @@ def test_to_the_host(maker: Any, driver: Driver, copy: bool | None) -> None:
     assert copies[0].nbytes == VALUES.nbytes
     with pytest.raises(candle.CopyError, match="cupy or torch"):
         t.to("cpu", copy=False)
+
+
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_pickled_by_way_of_the_host(maker: Any, driver: Driver, protocol: int) -> None:
+    """It goes back to its device, with its last write and its layout."""
+    t = late(maker, driver, driver.stream())
+    for sent in (t, t.T):
+        with Copies() as copies:
+            stream = pickle.dumps(sent, protocol)
+        assert copies.reasons == [("device",)]
+        back = pickle.loads(stream)
+        assert (back.device, back.dtype, back.shape) == (sent.device, sent.dtype, sent.shape)
+        assert back.data_ptr() != sent.data_ptr()
+        assert back.to("cpu").tolist() == sent.to("cpu").tolist()
+        assert not back.readonly
 
 
 def test_numpy(maker: Any, driver: Driver) -> None:
