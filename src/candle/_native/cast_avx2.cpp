@@ -13,7 +13,10 @@
 
 CANDLE_BEGIN_AVX2
 
+#include "cast_blocks_x86.h"
+// after it
 #include "cast_blocks_avx2.h"
+// after all blocks
 #include "cast_loops.h"
 
 CANDLE_END_SIMD

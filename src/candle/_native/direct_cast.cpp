@@ -12,6 +12,9 @@ namespace candle {
 namespace {
 
 const CastTable& casts() noexcept {
+#if CANDLE_HAS_AVX512
+  if (simd_level() >= Simd::avx512) return avx512_casts();
+#endif
 #if CANDLE_HAS_AVX2
   if (simd_level() >= Simd::avx2) return avx2_casts();
 #endif

@@ -33,6 +33,7 @@ struct CastTable {
 };
 
 const CastTable& baseline_casts() noexcept;
-const CastTable& avx2_casts() noexcept;
+const CastTable& avx2_casts() noexcept;    // only where CANDLE_HAS_AVX2
+const CastTable& avx512_casts() noexcept;  // only where CANDLE_HAS_AVX512
 
 }  // namespace candle
