@@ -92,6 +92,35 @@ def test_no_thread_before_the_first_big_copy(in_child: InChild, count: int) -> N
     in_child(code, CANDLE_NUM_THREADS=str(count)).check()
 
 
+def test_threads_run_where_the_one_that_copies_may(in_child: InChild) -> None:
+    code = after("""
+    import time
+
+    if not hasattr(os, "sched_setaffinity"):
+        raise SystemExit
+    before = set(os.listdir("/proc/self/task"))
+    assert is_right()
+    workers = [int(name) for name in set(os.listdir("/proc/self/task")) - before]
+    assert len(workers) == 2
+    allowed = os.sched_getaffinity(0)
+
+    def follow(mask):
+        os.sched_setaffinity(0, mask)  # of this thread alone
+        deadline = time.monotonic() + 20
+        while any(os.sched_getaffinity(worker) != mask for worker in workers):
+            assert time.monotonic() < deadline
+            assert is_right()
+
+    for mask in ({min(allowed)}, allowed, {max(allowed)}, allowed):
+        follow(mask)
+    other = threading.Thread(target=follow, args=({max(allowed)},))
+    other.start()
+    other.join()
+    follow(allowed)
+    """)
+    in_child(code, CANDLE_NUM_THREADS="3").check()
+
+
 def test_after_fork(in_child: InChild) -> None:
     code = after("""
     if not hasattr(os, "fork"):

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@ namespace candle {
 namespace {
 
 constexpr int most_threads = 256;
+constexpr int64_t most_parts = int64_t{1} << 31;
 constexpr int spins = 4000;  // before a thread that waits goes to sleep
 
 void pause() noexcept {
@@ -40,34 +42,76 @@ class Semaphore {
   sem_t semaphore_{};
 };
 
-/// What a thread takes from first. Apart, so that nobody's counting slows another's.
-struct alignas(64) Share {
-  std::atomic<int64_t> next{0};
-  int64_t end = 0;
+/// Which processors threads may run on; none where that is not known.
+struct Affinity {
+#ifdef __linux__
+  cpu_set_t set{};
+
+  /// The calling thread's.
+  static Affinity here() noexcept {
+    Affinity affinity;
+    if (sched_getaffinity(0, sizeof affinity.set, &affinity.set) != 0) CPU_ZERO(&affinity.set);
+    return affinity;
+  }
+
+  int count() const noexcept { return CPU_COUNT(&set); }
+  bool operator==(const Affinity& other) const noexcept { return CPU_EQUAL(&set, &other.set); }
+  bool pin(pthread_t thread) const noexcept {
+    return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
+  }
+#else
+  static Affinity here() noexcept { return {}; }
+  int count() const noexcept { return 0; }
+  bool operator==(const Affinity&) const noexcept { return true; }
+  bool pin(pthread_t) const noexcept { return true; }
+#endif
 };
 
-/// The one job there can be at a time. Every thread begins with a share of its own, the same one
-/// when the same job comes again: what it wrote last time is in its cache. Then it helps with the
-/// others' shares. Seats are what other threads may still take, taken ones
+/// A stretch of a job's parts, to be taken from either end.
+class alignas(64) Stretch {
+ public:
+  void set(uint64_t first, uint64_t last) noexcept {
+    ends_.store(last << 32 | first, std::memory_order_relaxed);
+  }
+
+  /// The next part at one end; -1: there is none.
+  int64_t take(bool at_end) noexcept {
+    uint64_t ends = ends_.load(std::memory_order_relaxed);
+    for (;;) {
+      const uint64_t first = ends & 0xffffffffU;
+      const uint64_t last = ends >> 32;
+      if (first == last) return -1;
+      const uint64_t next = at_end ? ends - (uint64_t{1} << 32) : ends + 1;
+      if (ends_.compare_exchange_weak(ends, next, std::memory_order_relaxed)) {
+        return static_cast<int64_t>(at_end ? last - 1 : first);
+      }
+    }
+  }
+
+ private:
+  std::atomic<uint64_t> ends_{0};
+};
+
+void* serve_pool(void* number) noexcept;
+
+/// The one job there can be at a time. Seats are what other threads may still take, taken ones
 /// those that have not left yet: both in one word, so that nobody can sit down at a job that is
-/// closed.
+/// closed. Each thread has a stretch of every job, the same one if it can: what it copied before is
+/// in its caches. Then it helps with the others' from their ends.
 class Pool {
  public:
   /// False if the threads have a job of another thread.
   bool run(void* context, void (*task)(void*, int64_t, int64_t), int64_t count, int64_t grain,
-           int helpers) noexcept {
+           int helpers, const Affinity& affinity) noexcept {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
     start_threads(helpers);
+    follow(affinity);
     helpers = std::min(helpers, threads_);
     task_ = task;
     context_ = context;
+    count_ = count;
     grain_ = grain;
-    shares_ = helpers + 1;
-    const int64_t pieces = (count + grain - 1) / grain;
-    for (int i = 0; i < shares_; i++) {
-      share_[i].next.store(pieces * i / shares_ * grain, std::memory_order_relaxed);
-      share_[i].end = std::min(pieces * (i + 1) / shares_ * grain, count);
-    }
+    share_out((count + grain - 1) / grain, helpers + 1);
     seats_.store(static_cast<uint32_t>(helpers) * one_seat, std::memory_order_release);
     job_.fetch_add(1, std::memory_order_seq_cst);
     for (int i = std::min(helpers, sleeping_.load(std::memory_order_seq_cst)); i > 0; i--) {
@@ -80,57 +124,8 @@ class Pool {
     return true;
   }
 
-  /// In a child of fork, which has none of the threads.
-  void forget() noexcept {
-    ready_ = false;
-    threads_ = 0;
-    numbers_.store(0, std::memory_order_relaxed);
-    sleeping_.store(0, std::memory_order_relaxed);
-    seats_.store(0, std::memory_order_relaxed);
-    busy_.store(false, std::memory_order_relaxed);
-  }
-
- private:
-  static constexpr uint32_t one_seat = 1U << 16;
-  static constexpr uint32_t taken_mask = 0x7fff;
-  static constexpr uint32_t awaited = 0x8000;  // the one who brought the job sleeps until all left
-  static constexpr size_t stack_bytes = 1 << 18;
-
-  void work(int number) noexcept {
-    for (int i = 0; i < shares_; i++) {
-      Share& share = share_[(number + i) % shares_];
-      for (;;) {
-        const int64_t first = share.next.fetch_add(grain_, std::memory_order_relaxed);
-        if (first >= share.end) break;
-        task_(context_, first, std::min(first + grain_, share.end));
-      }
-    }
-  }
-
-  void start_threads(int wanted) noexcept {
-    if (threads_ >= wanted) return;
-    ready_ = ready_ || (wake_.init() && done_.init());
-    if (!ready_) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) == 0) {
-      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-      pthread_attr_setstacksize(&attributes, stack_bytes);
-      const auto main = [](void* pool) -> void* {
-        static_cast<Pool*>(pool)->serve();
-        return nullptr;
-      };
-      pthread_t thread;
-      while (threads_ < wanted && pthread_create(&thread, &attributes, main, this) == 0) threads_++;
-      pthread_attr_destroy(&attributes);
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-
-  void serve() noexcept {
-    const int number = numbers_.fetch_add(1, std::memory_order_relaxed) + 1;
+  /// The thread of this number; those that bring jobs are 0.
+  [[noreturn]] void serve(int number) noexcept {
     uint64_t seen = 0;
     for (;;) {
       seen = next_job(seen);
@@ -146,6 +141,69 @@ class Pool {
         break;
       }
     }
+  }
+
+  /// In a child of fork, which has none of the threads.
+  void forget() noexcept {
+    ready_ = false;
+    threads_ = 0;
+    sleeping_.store(0, std::memory_order_relaxed);
+    seats_.store(0, std::memory_order_relaxed);
+    busy_.store(false, std::memory_order_relaxed);
+  }
+
+ private:
+  static constexpr uint32_t one_seat = 1U << 16;
+  static constexpr uint32_t taken_mask = 0x7fff;
+  static constexpr uint32_t awaited = 0x8000;  // the one who brought the job sleeps until all left
+  static constexpr size_t stack_bytes = 1 << 18;
+
+  void share_out(int64_t parts, int stretches) noexcept {
+    stretch_count_ = stretches;
+    for (int i = 0; i < stretches; i++) {
+      stretches_[i].set(static_cast<uint64_t>(parts * i / stretches),
+                        static_cast<uint64_t>(parts * (i + 1) / stretches));
+    }
+  }
+
+  void work(int thread) noexcept {
+    const int own = thread % stretch_count_;
+    for (int i = 0; i < stretch_count_; i++) {
+      Stretch& stretch = stretches_[(own + i) % stretch_count_];
+      for (int64_t part; (part = stretch.take(i > 0)) >= 0;) {
+        task_(context_, part * grain_, std::min((part + 1) * grain_, count_));
+      }
+    }
+  }
+
+  /// Threads run where the one that brings a job may.
+  void follow(const Affinity& affinity) noexcept {
+    if (affinity.count() == 0 || affinity == affinity_) return;
+    affinity_ = affinity;
+    for (int i = 0; i < threads_; i++) {
+      if (!affinity.pin(handles_[i])) affinity_ = {};  // try again with the next job
+    }
+  }
+
+  void start_threads(int wanted) noexcept {
+    if (threads_ >= wanted) return;
+    ready_ = ready_ || (wake_.init() && done_.init());
+    if (!ready_) return;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) == 0) {
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+      pthread_attr_setstacksize(&attributes, stack_bytes);
+      while (threads_ < wanted) {
+        void* number = reinterpret_cast<void*>(intptr_t{threads_} + 1);
+        if (pthread_create(&handles_[threads_], &attributes, serve_pool, number) != 0) break;
+        threads_++;
+      }
+      pthread_attr_destroy(&attributes);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   uint64_t next_job(uint64_t seen) noexcept {
@@ -175,18 +233,24 @@ class Pool {
   std::atomic<int> sleeping_{0};
   void (*task_)(void*, int64_t, int64_t) = nullptr;
   void* context_ = nullptr;
+  int64_t count_ = 0;
   int64_t grain_ = 0;
-  int shares_ = 0;
-  Share share_[most_threads];
+  int stretch_count_ = 1;
   bool ready_ = false;
   int threads_ = 0;  // beside those that bring the jobs
-  std::atomic<int> numbers_{0};
+  pthread_t handles_[most_threads] = {};
+  Affinity affinity_;
+  Stretch stretches_[most_threads];
   Semaphore wake_;
   Semaphore done_;
 };
 
 /// Never destroyed: its threads may outlive everything else.
 constinit Pool pool;
+
+void* serve_pool(void* number) noexcept {
+  pool.serve(static_cast<int>(reinterpret_cast<intptr_t>(number)));
+}
 
 std::atomic<int> asked_threads{0};
 
@@ -196,12 +260,31 @@ int environment_threads() noexcept {
   return static_cast<int>(std::clamp<long>(count, 0, most_threads));
 }
 
-int processors() noexcept {
+/// How many threads share a copy of a thread that may run there.
+int threads_within(const Affinity& affinity) noexcept {
+  const int asked = asked_threads.load(std::memory_order_relaxed);
+  if (asked > 0) return asked;
+  static const int environment = environment_threads();
+  if (environment > 0) return environment;
+  const long count = affinity.count() > 0 ? affinity.count() : sysconf(_SC_NPROCESSORS_ONLN);
+  return static_cast<int>(std::clamp<long>(count, 1, most_threads));
+}
+
+/// The calling thread's affinity, at most some milliseconds old: asking the system takes as long as
+/// the other thread's part of a small copy.
+const Affinity& lately_here() noexcept {
+  thread_local Affinity affinity;
 #ifdef __linux__
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::min(CPU_COUNT(&set), most_threads);
+  thread_local timespec asked{};
+  timespec now{};
+  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0 && now.tv_sec == asked.tv_sec &&
+      now.tv_nsec == asked.tv_nsec) {
+    return affinity;
+  }
+  asked = now;
 #endif
-  return static_cast<int>(std::clamp<long>(sysconf(_SC_NPROCESSORS_ONLN), 1, most_threads));
+  affinity = Affinity::here();
+  return affinity;
 }
 
 void watch_forks() noexcept {
@@ -213,21 +296,18 @@ void watch_forks() noexcept {
 
 void run_in_threads(void* context, void (*task)(void* context, int64_t first, int64_t last),
                     int64_t count, int64_t grain) noexcept {
+  grain = std::max(grain, count / most_parts + 1);
   const int64_t parts = (count + grain - 1) / grain;
-  const auto threads = static_cast<int>(std::min<int64_t>(num_threads(), parts));
+  const Affinity& affinity = lately_here();
+  const auto threads = static_cast<int>(std::min<int64_t>(threads_within(affinity), parts));
   if (threads > 1) {
     watch_forks();
-    if (pool.run(context, task, count, grain, threads - 1)) return;
+    if (pool.run(context, task, count, grain, threads - 1, affinity)) return;
   }
   task(context, 0, count);
 }
 
-int num_threads() noexcept {
-  const int asked = asked_threads.load(std::memory_order_relaxed);
-  if (asked > 0) return asked;
-  static const int environment = environment_threads();
-  return environment > 0 ? environment : processors();
-}
+int num_threads() noexcept { return threads_within(Affinity::here()); }
 
 void set_num_threads(int count) noexcept {
   asked_threads.store(std::clamp(count, 0, most_threads), std::memory_order_relaxed);
