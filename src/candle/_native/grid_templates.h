@@ -2,6 +2,8 @@
 // namespace of each file that makes a table of them, which says how wide its registers are.
 
 #include "transpose_block.h"
+// after it
+#include "row_templates.h"
 
 template <size_t size>
 inline void copy_item(std::byte* to, const std::byte* from) noexcept {
@@ -41,50 +43,12 @@ void gather_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcep
     std::byte* __restrict put = to;
     const std::byte* __restrict get = from;
     if constexpr (step == 0) {
-      constexpr int64_t filled = 64;
-      std::byte items[64];
-      for (int64_t at = 0; at < filled; at += width) copy_item<size>(items + at, get);
-      const int64_t bytes = g.inner * width;
-      int64_t at = 0;
-      for (; at + filled <= bytes; at += filled) std::memcpy(put + at, items, sizeof items);
-      if (at < bytes) std::memcpy(put + at, items, static_cast<size_t>(bytes - at));
+      fill_row<size>(put, get, g.inner);
     } else {
       for (int64_t i = 0; i < g.inner; i++) {
         copy_item<size>(put + i * width, get + i * step * width);
       }
     }
-  }
-}
-
-/// Copies a few bytes by two moves that may cover the same ones.
-template <size_t size>
-inline void copy_ends(std::byte* to, const std::byte* from, size_t count) noexcept {
-  std::byte first[size], last[size];
-  std::memcpy(first, from, size);
-  std::memcpy(last, from + count - size, size);
-  std::memcpy(to, first, size);
-  std::memcpy(to + count - size, last, size);
-}
-
-template <size_t by_moves = 512>
-inline void copy_row(std::byte* to, const std::byte* from, size_t count) noexcept {
-  if (count > by_moves) {
-    std::memcpy(to, from, count);
-  } else if (count >= 32) {
-    std::byte last[32];
-    std::memcpy(last, from + count - 32, 32);
-    for (size_t i = 0; i + 32 < count; i += 32) std::memcpy(to + i, from + i, 32);
-    std::memcpy(to + count - 32, last, 32);
-  } else if (count >= 16) {
-    copy_ends<16>(to, from, count);
-  } else if (count >= 8) {
-    copy_ends<8>(to, from, count);
-  } else if (count >= 4) {
-    copy_ends<4>(to, from, count);
-  } else if (count >= 2) {
-    copy_ends<2>(to, from, count);
-  } else {
-    *to = *from;
   }
 }
 
@@ -172,17 +136,6 @@ void transpose(std::byte* to, const std::byte* from, const Grid& grid) noexcept 
     return transpose_strips<size, halves>(to, from, grid);
   }
   transpose_blocks<size, halves>(to, from, grid);
-}
-
-void copy_rows(std::byte* to, const std::byte* from, const Grid& grid) noexcept {
-  const Grid g = grid;
-  for (int64_t j = 0; j < g.outer; j++, to += g.to_outer, from += g.from_outer) {
-    std::byte* put = to;
-    const std::byte* get = from;
-    for (int64_t i = 0; i < g.inner; i++, put += g.to_inner, get += g.from_inner) {
-      copy_row(put, get, static_cast<size_t>(g.item));
-    }
-  }
 }
 
 template <size_t size>
