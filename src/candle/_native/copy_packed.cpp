@@ -59,7 +59,7 @@ void copy_bits(std::byte* to, int64_t to_bit, const std::byte* from, int64_t fro
     count -= bits;
   };
   partial(std::min(-to_bit & 7, count));
-  std::memcpy(to + (to_bit >> 3), from + (from_bit >> 3), static_cast<size_t>(count >> 3));
+  std::memmove(to + (to_bit >> 3), from + (from_bit >> 3), static_cast<size_t>(count >> 3));
   to_bit += count & ~int64_t{7};
   from_bit += count & ~int64_t{7};
   count &= 7;

@@ -18,25 +18,28 @@ namespace {
 constexpr int64_t line_bytes = 64;
 constexpr int64_t buffer_bytes = 1 << 16;         // of a box that is transposed
 constexpr int64_t cast_bytes = buffer_bytes / 2;  // of one that is cast too, and what it becomes
-constexpr int64_t small_bytes = 1 << 13;       // of a box that goes through the buffer row by row
+constexpr int64_t apart_bytes = 34 * 64;  // so what lies around it does not share places in a page
+constexpr int64_t small_bytes = 1 << 13;  // of a box that goes through the buffer row by row
 constexpr int64_t straight_bytes = 1 << 16;    // of a box that needs no buffer
 constexpr int64_t cached_bytes = 1 << 20;      // up to here both sides stay in the second cache
 constexpr int64_t source_bytes = 256;          // above, of a crossing box that follow in the source
 constexpr int64_t streaming_bytes = 24 << 20;  // from here on the caches would not keep the result
-constexpr int64_t threaded_bytes = 1 << 18;    // from here on threads share a copy ...
+constexpr int64_t threaded_bytes = 3 << 16;    // from here on threads share a copy ...
 constexpr int64_t shared_bytes = 1 << 17;      // ... or from here, if it crosses
 constexpr int64_t least_task_bytes = 1 << 16;  // what a thread takes at a time
 constexpr int64_t most_task_bytes = 1 << 18;
 
 /// What is the same for all boxes of a copy.
 struct Plan {
-  explicit Plan(const Walk& walk) noexcept;
+  /// `whole_pieces`: the boxes are pieces of the walk as it goes, each read before it is written.
+  Plan(const Walk& walk, bool whole_pieces) noexcept;
 
   std::byte* to;
   const std::byte* from;
   int64_t to_size, from_size;    // bytes of an item
   std::optional<Caster> caster;  // none: the bits stay
   int64_t swapped_size = 0;      // of the components whose bytes are reversed without a cast
+  const bool in_pieces;
   bool buffered = false;
   bool streams = false;
   bool distant = false;     // the source, or the destination, is larger than the second cache
@@ -44,8 +47,9 @@ struct Plan {
   int32_t crossing = -1;    // the axis the source runs along, or would but for the last one
   int64_t cover_bytes = 0;  // of a box that follow each other in the source, if it crosses
   int32_t ndim;
-  Axis axes[max_ndim];    // strides in bytes
-  int64_t box[max_ndim];  // extents of the boxes; the last ones of an axis may have less
+  Axis axes[max_ndim];       // strides in bytes
+  bool backwards[max_ndim];  // the boxes along an axis go from its end on
+  int64_t box[max_ndim];     // extents of the boxes; the last ones of an axis may have less
   int64_t boxes = 1;
   int64_t bytes;  // of the larger side
 
@@ -53,18 +57,26 @@ struct Plan {
   void choose_way() noexcept;
   void choose_box() noexcept;
   int64_t target_run() const noexcept;
+  bool streaming_pays(int64_t from_bytes, int64_t to_bytes) const noexcept;
 };
 
-Plan::Plan(const Walk& walk) noexcept
+Plan::Plan(const Walk& walk, bool whole_pieces) noexcept
     : to(walk.dst.data + (walk.dst.start >> 3)),
       from(walk.src.data + (walk.src.start >> 3)),
       to_size(walk.dst.bits() >> 3),
       from_size(walk.src.bits() >> 3),
+      in_pieces(whole_pieces),
       ndim(walk.ndim),
       bytes(std::max(to_size, from_size)) {
   for (int32_t i = 0; i < ndim; i++) {
-    axes[i] = {walk.axes[i].extent, walk.axes[i].to / 8, walk.axes[i].from / 8};
-    bytes *= axes[i].extent;
+    Axis& axis = axes[i] = {walk.axes[i].extent, walk.axes[i].to / 8, walk.axes[i].from / 8};
+    bytes *= axis.extent;
+    backwards[i] = axis.to < 0;
+    if (!backwards[i]) continue;
+    to += (axis.extent - 1) * axis.to;
+    from += (axis.extent - 1) * axis.from;
+    axis.to = -axis.to;
+    axis.from = -axis.from;
   }
   const int component = item_bytes(component_of(walk.src.dtype));
   if (!same_dtype(walk.dst.dtype, walk.src.dtype)) {
@@ -99,7 +111,19 @@ bool collide(const Axis& inner, const Axis& crossing, int64_t item, int64_t cove
   return read * written_room + written * read_room >= read_room * written_room;
 }
 
+/// Past the caches goes what would have to be read into them before it is written, in competition
+/// with the source. Of a source that is small and read as it lies, the caches are faster; of one up
+/// to half the size, if threads share the copy.
+bool Plan::streaming_pays(int64_t from_bytes, int64_t to_bytes) const noexcept {
+  if (simd_level() == Simd::baseline || from_bytes < to_bytes / 8) return false;
+  return crossing >= 0 || from_bytes > to_bytes / 2 || num_threads() == 1;
+}
+
 void Plan::choose_way() noexcept {
+  if (in_pieces) {
+    buffered = true;
+    return;
+  }
   const Axis* inner = ndim == 0 ? nullptr : &axes[ndim - 1];
   const bool in_runs = inner != nullptr && inner->to == to_size && inner->from == from_size;
   const int64_t run = in_runs ? inner->extent * to_size : to_size;
@@ -113,8 +137,8 @@ void Plan::choose_way() noexcept {
   }
   distant = std::max(from_bytes, to_bytes) > cached_bytes;
   cover_bytes = distant ? source_bytes : line_bytes;
-  streams = simd_level() != Simd::baseline && to_bytes >= streaming_bytes &&
-            target_run() >= 4 * line_bytes;
+  streams = to_bytes >= streaming_bytes && target_run() >= 4 * line_bytes &&
+            streaming_pays(from_bytes, to_bytes);
   buffered = caster || swapped_size > 0;
   if (buffered || ndim == 0 || run >= 2 * line_bytes) return;
   buffered = streams;
@@ -128,7 +152,8 @@ void Plan::choose_way() noexcept {
 void Plan::choose_box() noexcept {
   std::fill_n(box, ndim, 1);
   const bool straight = !buffered && (crossing < 0 || run_axis >= 0);
-  const int64_t limit = straight               ? straight_bytes
+  const int64_t limit = in_pieces              ? (caster ? cast_bytes : buffer_bytes)
+                        : straight             ? straight_bytes
                         : crossing < 0         ? small_bytes
                         : !distant && buffered ? 2 * small_bytes
                         : caster               ? cast_bytes
@@ -193,13 +218,13 @@ class Worker {
 
   const Plan& plan_;
   bool planned_ = false;
-  bool source_in_order_;  // the items of a box follow each other in the source
-  bool target_in_order_;
+  bool gathers_;   // else a box is read where it lies
+  bool scatters_;  // else casts write it where it belongs
   int64_t count_;  // items of a box
   int64_t extents_[max_ndim];
   Relayout gather_;
   Relayout scatter_;
-  alignas(line_bytes) std::byte items_[buffer_bytes];
+  alignas(line_bytes) std::byte items_[buffer_bytes + apart_bytes];
 };
 
 void Worker::plan_box(const Axis* axes) noexcept {
@@ -210,18 +235,20 @@ void Worker::plan_box(const Axis* axes) noexcept {
     return;
   }
   Axis in[max_ndim], out[max_ndim];
-  source_in_order_ = target_in_order_ = true;
+  bool source_in_order = true, target_in_order = true;  // the items of a box follow each other
   count_ = 1;
   for (int32_t i = plan_.ndim - 1; i >= 0; i--) {
     const int64_t extent = axes[i].extent;
     in[i] = {extent, count_ * plan_.from_size, axes[i].from};
     out[i] = {extent, axes[i].to, count_ * plan_.to_size};
-    source_in_order_ &= extent == 1 || in[i].to == in[i].from;
-    target_in_order_ &= extent == 1 || out[i].to == out[i].from;
+    source_in_order &= extent == 1 || in[i].to == in[i].from;
+    target_in_order &= extent == 1 || out[i].to == out[i].from;
     count_ *= extent;
   }
-  gather_.plan(plan_.from_size, plan_.ndim, in, false, plan_.distant);
-  scatter_.plan(plan_.to_size, plan_.ndim, out, plan_.streams, false);
+  gathers_ = !source_in_order || plan_.in_pieces || plan_.swapped_size > 0;
+  scatters_ = !target_in_order || plan_.streams || !plan_.caster;
+  if (gathers_) gather_.plan(plan_.from_size, plan_.ndim, in, false, plan_.distant);
+  if (scatters_) scatter_.plan(plan_.to_size, plan_.ndim, out, plan_.streams, false);
 }
 
 void Worker::run_box(const int64_t* at) noexcept {
@@ -231,16 +258,18 @@ void Worker::run_box(const int64_t* at) noexcept {
   bool as_before = planned_;
   for (int32_t i = 0; i < plan_.ndim; i++) {
     const Axis& axis = plan_.axes[i];
-    const int64_t begin = at[i] * plan_.box[i];
+    const int64_t before = at[i] * plan_.box[i];
+    const int64_t extent = std::min(plan_.box[i], axis.extent - before);
+    const int64_t begin = plan_.backwards[i] ? axis.extent - before - extent : before;
     to += begin * axis.to;
     from += begin * axis.from;
-    axes[i] = {std::min(plan_.box[i], axis.extent - begin), axis.to, axis.from};
+    axes[i] = {extent, axis.to, axis.from};
     as_before = as_before && axes[i].extent == extents_[i];
   }
   if (!as_before) plan_box(axes);
   if (!plan_.buffered) return gather_.run(to, from);
   const std::byte* items = from;
-  if (!source_in_order_ || plan_.swapped_size > 0) {
+  if (gathers_) {
     gather_.run(items_, from);
     items = items_;
     if (plan_.swapped_size > 0) {
@@ -249,27 +278,37 @@ void Worker::run_box(const int64_t* at) noexcept {
     }
   }
   if (plan_.caster) {
-    std::byte* target = target_in_order_ && !plan_.streams ? to : items_ + cast_bytes;
+    std::byte* target = scatters_ ? items_ + cast_bytes : to;
     plan_.caster->run(items, target, count_);
-    if (target == to) return;
+    if (!scatters_) return;
     items = target;
   }
   scatter_.run(to, items);
 }
 
-}  // namespace
-
-void copy_boxes(const Walk& walk) noexcept {
-  const Plan plan(walk);
+/// One after the other, from the first on, unless they are shared by threads.
+void run_boxes(const Walk& walk, bool in_pieces, bool shared) noexcept {
+  const Plan plan(walk, in_pieces);
   const auto run = [](void* context, int64_t first, int64_t last) {
     Worker(*static_cast<const Plan*>(context)).run(first, last);
   };
   void* context = const_cast<Plan*>(&plan);
   const int64_t least_bytes = plan.crossing < 0 ? threaded_bytes : shared_bytes;
-  if (plan.bytes < least_bytes) return run(context, 0, plan.boxes);
+  if (!shared || plan.bytes < least_bytes) return run(context, 0, plan.boxes);
   const int64_t task_bytes = std::clamp(plan.bytes / 32, least_task_bytes, most_task_bytes);
   run_in_threads(context, run, plan.boxes,
                  std::max<int64_t>(1, plan.boxes * task_bytes / plan.bytes));
+}
+
+}  // namespace
+
+void copy_boxes(const Walk& walk) noexcept { run_boxes(walk, false, true); }
+
+void copy_in_pieces(const Walk& walk, bool any_order) noexcept { run_boxes(walk, true, any_order); }
+
+int64_t items_at_a_time(const Walk& walk) noexcept {
+  const bool casts = !same_dtype(walk.dst.dtype, walk.src.dtype);
+  return (casts ? cast_bytes : buffer_bytes) * 8 / std::max(walk.dst.bits(), walk.src.bits());
 }
 
 }  // namespace candle

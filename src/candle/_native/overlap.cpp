@@ -1,0 +1,120 @@
+#include "overlap.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "copy_packed.h"
+#include "exchange.h"
+#include "order.h"
+#include "pipeline.h"
+
+namespace candle {
+
+namespace {
+
+/// Whether every element would be copied onto itself, unchanged.
+bool is_no_op(const Walk& walk) noexcept {
+  const Place& dst = walk.dst;
+  const Place& src = walk.src;
+  return dst.data == src.data && dst.start == src.start && is_as_is(walk) &&
+         std::all_of(walk.axes, walk.axes + walk.ndim,
+                     [](const Axis& axis) { return axis.to == axis.from; });
+}
+
+/// Whether the sides are one layout in two places, whose elements do not overlap each other.
+bool is_shift(const Walk& walk) noexcept {
+  if (!is_as_is(walk) || walk.dst.packed()) return false;
+  int64_t reach = walk.dst.bits();
+  for (int32_t i = walk.ndim - 1; i >= 0; i--) {
+    const Axis& axis = walk.axes[i];
+    if (axis.to != axis.from || axis.to < reach) return false;
+    reach += (axis.extent - 1) * axis.to;
+  }
+  return true;
+}
+
+/// Copies a shift: towards lower addresses from the lowest element on, else from the highest.
+void copy_shift(const Walk& walk) noexcept {
+  std::byte* to = walk.dst.data + (walk.dst.start >> 3);
+  const std::byte* from = walk.src.data + (walk.src.start >> 3);
+  const bool down = to < from;
+  auto item = static_cast<size_t>(walk.dst.bits() >> 3);
+  int32_t ndim = walk.ndim;
+  if (ndim > 0 && walk.axes[ndim - 1].to == walk.dst.bits()) {
+    item *= static_cast<size_t>(walk.axes[--ndim].extent);
+  }
+  int64_t steps[max_ndim], index[max_ndim];
+  for (int32_t i = 0; i < ndim; i++) {
+    steps[i] = walk.axes[i].to / 8;
+    index[i] = 0;
+    if (down) continue;
+    to += (walk.axes[i].extent - 1) * steps[i];
+    from += (walk.axes[i].extent - 1) * steps[i];
+    steps[i] = -steps[i];
+  }
+  for (;;) {
+    std::memmove(to, from, item);
+    int32_t i = ndim - 1;
+    for (; i >= 0; i--) {
+      to += steps[i];
+      from += steps[i];
+      if (++index[i] < walk.axes[i].extent) break;
+      to -= walk.axes[i].extent * steps[i];
+      from -= walk.axes[i].extent * steps[i];
+      index[i] = 0;
+    }
+    if (i < 0) return;
+  }
+}
+
+struct Free {
+  void operator()(std::byte* memory) const noexcept { std::free(memory); }
+};
+using Memory = std::unique_ptr<std::byte, Free>;
+
+Memory allocate(int64_t size) noexcept {
+  return Memory(static_cast<std::byte*>(std::malloc(static_cast<size_t>(size))));
+}
+
+bool copy_by_way_of_memory(const Walk& walk) noexcept {
+  const int64_t size = source_bytes(walk);
+  const Memory memory = size < 0 ? nullptr : allocate(size);
+  if (memory == nullptr) return false;
+  copy_apart(read_whole(walk, memory.get()));
+  return true;
+}
+
+}  // namespace
+
+void copy_apart(const Walk& walk) noexcept {
+  if (walk.dst.packed() || walk.src.packed()) {
+    copy_packed(walk);
+  } else {
+    copy_boxes(walk);
+  }
+}
+
+bool copy_overlapping(const Walk& walk) noexcept {
+  if (is_no_op(walk)) return true;
+  if (is_shift(walk)) {
+    copy_shift(walk);
+    return true;
+  }
+  const bool packed = walk.dst.packed() || walk.src.packed();
+  Walk ordered;
+  const Order order = find_order(walk, packed ? 1 : items_at_a_time(walk), &ordered);
+  if (order != Order::none) {
+    packed ? copy_packed(ordered) : copy_in_pieces(ordered, order == Order::free);
+    return true;
+  }
+  Exchange exchange;
+  if (packed || !exchange.plan(walk)) return copy_by_way_of_memory(walk);
+  const Memory memory = allocate(exchange.block_bytes());
+  if (memory == nullptr) return false;
+  exchange.run(memory.get());
+  return true;
+}
+
+}  // namespace candle
