@@ -12,6 +12,7 @@ from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from . import neighbours as _neighbours
 from . import utils as _utils  # noqa: F401  (so that candle.utils is there)
 from .accepting import accepts
+from .codes import ReasonCode
 from .convert import convert
 from .creation import (
     arange,
@@ -80,15 +81,16 @@ from .dtypes import (
     uint64,
 )
 from .explain import explain
+from .forbidding import strict
 from .io import load_npy, load_npz, load_safetensors, safetensors_metadata, save_safetensors
 from .joining import cat, stack
-from .ledger import strict, trace
 from .memory import owner, shares_memory
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
 from .sharing import Shared, share
 from .tensor import Tensor
 from .threads import get_num_threads, set_num_threads
+from .tracing import trace
 
 from .creation import tensor  # isort: skip  (after the module of that name)
 
@@ -101,6 +103,7 @@ __all__ = [
     "Plan",
     "ReadOnlyCopyWarning",
     "Reason",
+    "ReasonCode",
     "Shared",
     "Tensor",
     "accepts",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import frameworks
 from ._native import _core
+from .callables import way_of_running
 from .convert import Conversion, is_tensor_type
 from .devices import as_device
 from .trees import Walk
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = ["accepts"]
-
-# Flags of code objects.
-_GENERATOR, _COROUTINE, _ASYNC_GENERATOR = 0x20, 0x80, 0x200
 
 
 def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
@@ -50,7 +48,18 @@ def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
     Tensors that are the framework's already are passed as they are, gradients and all; so are
     results where the first tensor was the framework's. Where no argument is a tensor, the result
     is left alone. A producer that candle cannot give tensors to (`convert` lists whom it can) gets
-    candle's own. The object a method belongs to is not looked into.
+    candle's own. The object a method belongs to is not looked into. numpy's scalars in a result,
+    which numpy gives in place of arrays without axes, go back as such tensors; among the arguments
+    they are numbers. Containers are passed as they are only if nothing in them changed: what a
+    function puts into one does not reach the caller's.
+
+    Raises
+    ------
+    ValueError, TypeError
+        When the decorator is made, for a framework that candle does not know; when it is applied,
+        for what is no function, and for generator functions.
+    ImportError
+        In a call, where the framework is not installed.
 
     Examples
     --------
@@ -61,6 +70,7 @@ def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
     >>> centred(candle.arange(3))
     tensor([-1.,  0.,  1.], dtype=float64)
     """
+    frameworks.name_of(framework, frameworks.TARGETS)  # a slip is told here, not in a call
 
     def decorate(function: Any) -> Any:
         if isinstance(function, staticmethod | classmethod):
@@ -70,18 +80,19 @@ def accepts(framework: object, *, detach: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+def _named(function: Any) -> str:
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
 class _Accepting:
     """One decorated function."""
 
     def __init__(self, function: Any, framework: object, detach: bool) -> None:
         if not callable(function):
             raise TypeError(f"accepts() decorates functions, not {type(function).__name__}")
-        code = getattr(function, "__code__", None)
-        self.flags = 0 if code is None else code.co_flags
-        if self.flags & (_GENERATOR | _ASYNC_GENERATOR):
-            raise TypeError(
-                f"{function.__qualname__} is a generator function; decorate what makes each item"
-            )
+        self.way = way_of_running(function)
+        if self.way == "generator":
+            raise TypeError(f"{_named(function)} is a generator; decorate what makes each item")
         self.function = function
         self.framework = framework
         self.detach = detach
@@ -92,7 +103,7 @@ class _Accepting:
         from functools import wraps
 
         function = self.function
-        if self.flags & _COROUTINE:
+        if self.way == "coroutine":
 
             @wraps(function)
             async def accepting_async(*args: Any, **kwargs: Any) -> Any:
@@ -121,8 +132,9 @@ class _Call:
     """One call: its arguments for the function, and the way back."""
 
     def __init__(self, accepting: _Accepting, args: tuple[Any, ...], kwargs: Any) -> None:
+        self.accepting = accepting
         own = args[:1] if args and accepting.is_self(args[0]) else ()
-        rest = (list(args[len(own) :]), kwargs)
+        rest = ([*(None for _ in own), *args[len(own) :]], kwargs)
         leaves = _tensors(rest)
         self.kind: str | None = None
         self.detach = accepting.detach
@@ -131,6 +143,7 @@ class _Call:
             return
         first = leaves[0]
         target = frameworks.target_of(accepting.framework)
+        self.numbers = target.name == "numpy"
         if not isinstance(first, target.types):
             kind = frameworks.kind_of(type(first))
             self.kind = kind if kind in frameworks.TARGETS else "candle"
@@ -144,21 +157,39 @@ class _Call:
         # Tensors of the function's own framework keep their gradients.
         own_gradients = any(frameworks.detacher(cls) for cls in target.types)
         detach = accepting.detach and not own_gradients
-        conversion = Conversion(target, device=device, detach=detach)
+        conversion = Conversion(target, device=device, detach=detach, where=_in_arguments)
         given = conversion.run(rest)
         # The function's tensors by their ids; they live at least as long as this.
         done = conversion.done
         self.originals = {id(done[id(x)]): x for x in leaves if id(x) in done}
         self.kept = done
-        self.args, self.kwargs = (*own, *given[0]), given[1]
+        self.args, self.kwargs = (*own, *given[0][len(own) :]), given[1]
 
     def given_back(self, result: Any) -> Any:
         if self.kind is None:
             return result
         target = frameworks.target_of(self.kind)
         device = self.device if target.devices and self.moves else None
-        conversion = Conversion(target, device=device, detach=self.detach, done=self.originals)
+        conversion = Conversion(
+            target,
+            device=device,
+            detach=self.detach,
+            done=self.originals,
+            numbers=self.numbers,
+            where=self.in_result,
+        )
         return conversion.run(result)
+
+    def in_result(self, path: str) -> str:
+        """Say where in the result a tensor is."""
+        return f"this tensor is what {_named(self.accepting.function)} gave" + (
+            f", at result{path}" if path else ""
+        )
+
+
+def _in_arguments(path: str) -> str:
+    """Say where among the arguments a tensor is: they are walked as [args, kwargs]."""
+    return f"this tensor is at {'args' if path.startswith('[0]') else 'kwargs'}{path[3:]}"
 
 
 def _tensors(tree: object) -> list[Any]:

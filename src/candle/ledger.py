@@ -1,4 +1,4 @@
-"""Who watches moves: `strict`, which forbids copies, and `trace`, which writes moves down.
+"""Who watches moves, and how they are told: what `strict` and `trace` are made of.
 
 A watcher is on in the context it was entered in (`contextvars`): other threads and tasks do not
 notice. The native core asks `_begin` before every move while there is a watcher anywhere.
@@ -6,79 +6,32 @@ notice. The native core asks `_begin` before every move while there is a watcher
 
 from __future__ import annotations
 
-import sys
-import time
-from _thread import get_ident
 from contextvars import ContextVar
 
 from ._native import _core
-from .plan import FATAL, REMEDIES, CopyError, Plan, escaped, make_plan, refusal_of
+from .plan import CopyError, Plan, make_plan, refusal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-    from types import CodeType, FrameType
-    from typing import Any, NoReturn, ParamSpec, Self, TypeVar
+    from collections.abc import Callable
+    from typing import Any, NoReturn, Protocol
 
-    P = ParamSpec("P")
-    T = TypeVar("T")
+    class Entry(Protocol):
+        """What a watcher has written down of a move; the time is added when it has been made."""
 
-__all__ = ["Move", "listening", "refuse", "strict", "trace"]
+        seconds: float | None
 
-_watching: ContextVar[tuple[_Watcher, ...] | None] = ContextVar("candle watchers", default=None)
+
+__all__ = ["Blocks", "Watcher", "listening", "refuse", "trying", "unwatched"]
+
+_watching: ContextVar[tuple[Watcher, ...] | None] = ContextVar("candle watchers", default=None)
 _trying: ContextVar[bool] = ContextVar("candle tries", default=False)
-
-_HERE = __file__.removesuffix("ledger.py")
 
 # First parts of the names of modules that a caller's call may pass through: the frameworks'.
 passed_through: set[str] = set()
 
 
-class Move(Plan):
-    """One move, as a `trace` wrote it down.
-
-    Attributes
-    ----------
-    seconds : float or None
-        What the copy, or making the result that shares, took; None where nothing was made.
-    where : str
-        File and line of the caller: the first frame outside candle and the frameworks.
-    started : float
-        Seconds since the trace began.
-    thread : int
-        The thread's identifier.
-    """
-
-    __module__ = "candle"
-    __slots__ = ("seconds", "started", "thread", "where")
-
-    def __init__(self, plan: Plan, where: str, started: float) -> None:
-        super().__init__(
-            plan.route, plan.action, plan.nbytes, plan.reasons, plan.producer, plan.consumer
-        )
-        self.where = where
-        self.started = started
-        self.seconds: float | None = None
-        self.thread = get_ident()
-
-    def __repr__(self) -> str:
-        head, *rest = super().__repr__().split("\n")
-        taken = "" if self.seconds is None else f", {_time(self.seconds)}"
-        return "\n".join([f"{head}{taken}  {self.where}", *rest])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Give the move as what JSON can say."""
-        return {
-            **super().to_dict(),
-            "seconds": self.seconds,
-            "started": self.started,
-            "thread": self.thread,
-            "where": self.where,
-        }
-
-
-class _Watcher:
+class Watcher:
     """One block that is being run: what watches in the contexts that it was entered in."""
 
     __slots__ = ("active",)
@@ -87,24 +40,35 @@ class _Watcher:
         self.active = True
 
     def permit(self, plan: Plan, asked: bool) -> None:
-        """Raise what forbids a move."""
+        """Raise what forbids a move. `asked`: the caller asked for its copy by name."""
+
+    def write_down(self, plan: Plan) -> Entry | None:
+        """Write a move down, if that is what the block is for."""
 
 
-class _Blocks:
+class Blocks:
     """The blocks of one context manager that are being run, in any thread or task."""
 
     __slots__ = ("_entered",)
 
     def __init__(self) -> None:
-        self._entered: list[_Watcher] = []
+        self._entered: list[Watcher] = []
 
-    def enter(self, watcher: _Watcher) -> None:
+    def enter(self, watcher: Watcher) -> None:
+        """Begin a block."""
         self._entered.append(watcher)
         _watching.set((*(_watching.get() or ()), watcher))
         _core.watch(1)
 
+    def on(self) -> bool:
+        """Tell whether one of them is on in this context."""
+        here = _watching.get() or ()
+        return any(watcher.active for watcher in here if watcher in self._entered)
+
     def leave(self) -> None:
         """Take the innermost block of this context off; tasks it has started see it end too."""
+        if not self._entered:
+            raise RuntimeError("this block was not entered, or was left before")
         here = _watching.get() or ()
         own = [watcher for watcher in here if watcher in self._entered]
         ending = (own or self._entered)[-1]
@@ -114,7 +78,7 @@ class _Blocks:
         _core.watch(-1)
 
 
-class _Listener(_Watcher):
+class _Listener(Watcher):
     __slots__ = ("_tell",)
 
     def __init__(self, tell: Callable[[Plan], object]) -> None:
@@ -136,7 +100,7 @@ class listening:
 
     def __init__(self, listener: Callable[[Plan], object]) -> None:
         self._listener = listener
-        self._blocks = _Blocks()
+        self._blocks = Blocks()
 
     def __enter__(self) -> None:
         self._blocks.enter(_Listener(self._listener))
@@ -145,311 +109,12 @@ class listening:
         self._blocks.leave()
 
 
-class _Strict(_Watcher):
-    __slots__ = ("_codes", "_left")
+def _note(watchers: tuple[Watcher, ...], plan: Plan) -> list[Entry]:
+    written = [watcher.write_down(plan) for watcher in watchers if watcher.active]
+    return [entry for entry in written if entry is not None]
 
-    def __init__(self, codes: frozenset[str], budget: int) -> None:
-        super().__init__()
-        self._codes = codes
-        self._left = budget
 
-    def permit(self, plan: Plan, asked: bool) -> None:
-        if plan.action != "copy" or asked:
-            return
-        codes = {reason.code for reason in plan.reasons}
-        if codes <= self._codes:
-            return
-        if plan.nbytes <= self._left:
-            self._left -= plan.nbytes
-            return
-        allow = ", ".join(repr(code) for code in sorted(codes))
-        raise refusal_of(plan.refused(), f" (strict(allow={{{allow}}}) would let it through)")
-
-
-class strict:
-    """A block, or a function, in which a copy that nobody asked for by name raises `CopyError`.
-
-    Such copies are those of a move with ``copy=None``, and of `reshape`, `flatten` and `contiguous`
-    where they cannot share. Asked for by name are ``copy=True``, ``dtype=``, ``device=``, `copy`,
-    `to`, `copy_`, assignment, and building a tensor of lists or numbers: these go on. What
-    frameworks copy by themselves candle does not see.
-
-    Parameters
-    ----------
-    allow : str, int, or several of them
-        Codes of reasons: a copy all of whose reasons are named is made. A number of bytes: other
-        copies are made too, as long as they have no more than that together, in each block.
-
-    Raises
-    ------
-    ValueError
-        For a code that no copy has.
-
-    Notes
-    -----
-    It is on in the context it is entered in (`contextvars`): in the tasks that are started within
-    the block, and in no other thread.
-
-    Examples
-    --------
-    >>> import candle
-    >>> with candle.strict(allow={"alignment", 4096}):
-    ...     t = candle.zeros((4, 4)).T.reshape(16)  # 64 bytes
-    """
-
-    __module__ = "candle"
-    __slots__ = ("_blocks", "_budget", "_codes")
-
-    def __init__(self, *, allow: str | int | Iterable[str | int] = ()) -> None:
-        self._codes, self._budget = _allowed(allow)
-        self._blocks = _Blocks()
-
-    def __enter__(self) -> None:
-        self._blocks.enter(_Strict(self._codes, self._budget))
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._blocks.leave()
-
-    def __call__(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Decorate a function, or an ``async def``: each call runs in a block of its own."""
-        from functools import wraps
-
-        code: CodeType | None = getattr(function, "__code__", None)
-        flags = 0 if code is None else code.co_flags
-        if flags & _GENERATOR:
-            raise TypeError(
-                "a generator runs in its caller's context; write `with candle.strict():` within it"
-            )
-        if flags & _COROUTINE:
-
-            @wraps(function)
-            async def later(*args: P.args, **kwargs: P.kwargs) -> Any:
-                with self:
-                    return await function(*args, **kwargs)  # type: ignore[misc]
-
-            return later  # type: ignore[return-value]
-
-        @wraps(function)
-        def now(*args: P.args, **kwargs: P.kwargs) -> T:
-            with self:
-                return function(*args, **kwargs)
-
-        return now
-
-
-_COROUTINE, _GENERATOR = 0x80, 0x20 | 0x200  # inspect's flags of code objects
-
-
-def _allowed(allow: str | int | Iterable[str | int]) -> tuple[frozenset[str], int]:
-    codes, budget = set(), 0
-    for item in (allow,) if isinstance(allow, str | int) else allow:
-        if isinstance(item, bool) or not isinstance(item, str | int):
-            raise TypeError(f"allow= takes codes of reasons and a number of bytes, not {item!r}")
-        if isinstance(item, int):
-            if item < 0:
-                raise ValueError(f"allow={item}: a number of bytes is not negative")
-            budget += item
-        elif item in FATAL or item not in REMEDIES:
-            known = ", ".join(code for code in REMEDIES if code not in FATAL)
-            raise ValueError(f"allow={item!r}: copies have the reasons {known}")
-        else:
-            codes.add(item)
-    return frozenset(codes), budget
-
-
-class _Trace(_Watcher):
-    __slots__ = ("began", "moves")
-
-    def __init__(self, moves: list[Move], began: float) -> None:
-        super().__init__()
-        self.moves = moves
-        self.began = began
-
-
-class trace:
-    """A block whose moves are written down: shared, copied or refused, and who asked for them.
-
-    Iterating gives each `Move` in the order in which they began; ``len()`` and indexing work too.
-    Views within candle are no moves. What frameworks copy by themselves candle does not see.
-
-    Notes
-    -----
-    It is on in the context it is entered in (`contextvars`): in the tasks that are started within
-    the block, and in no other thread.
-
-    Examples
-    --------
-    >>> import candle
-    >>> t = candle.zeros((4, 4))
-    >>> with candle.trace() as moves:
-    ...     t.T.contiguous()[0, 0] = 1
-    >>> moves[0].action, moves[0].nbytes, moves[0].reasons[0].code
-    ('copy', 64, 'order')
-    """
-
-    __module__ = "candle"
-    __slots__ = ("_began", "_blocks", "_moves")
-
-    def __init__(self) -> None:
-        self._moves: list[Move] = []
-        self._began = 0.0
-        self._blocks = _Blocks()
-
-    def __enter__(self) -> Self:
-        self._began = self._began or time.perf_counter()
-        self._blocks.enter(_Trace(self._moves, self._began))
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._blocks.leave()
-
-    def __iter__(self) -> Iterator[Move]:
-        return iter(tuple(self._moves))
-
-    def __len__(self) -> int:
-        return len(self._moves)
-
-    def __getitem__(self, index: int) -> Move:
-        return self._moves[index]
-
-    def __bool__(self) -> bool:
-        return True
-
-    @property
-    def copies(self) -> tuple[Move, ...]:
-        """The moves that copied."""
-        return tuple(move for move in self if move.action == "copy")
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that were copied."""
-        return sum(move.nbytes for move in self.copies)
-
-    def table(self) -> str:
-        """Sum up: one line for moves of one kind from one place, the most bytes first."""
-        lines = [_HEAD, *(_row(moves) for moves in _alike(self))]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(_HEAD))]
-        text = [
-            "  ".join(
-                cell.rjust(width) if i < _NUMBERS else cell.ljust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
-        return "\n".join(
-            [*text, f"{len(self)} moves, {len(self.copies)} copies of {self.nbytes} bytes"]
-        )
-
-    def __repr__(self) -> str:
-        return self.table()
-
-    def _repr_html_(self) -> str:
-        rows = [_HEAD, *(_row(moves) for moves in _alike(self))]
-        cells = ["".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows]
-        return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
-
-    def to_json(self) -> str:
-        """Give every move as JSON: a list of objects."""
-        import json
-
-        return json.dumps([move.to_dict() for move in self])
-
-    def to_chrome_trace(self) -> str:
-        """Give the moves as a trace that Perfetto and ``chrome://tracing`` show."""
-        import json
-        import os
-
-        events = [
-            {
-                "name": f"{move.producer} -> {move.consumer}: {move.action}",
-                "cat": move.action,
-                "ph": "X",
-                "ts": move.started * 1e6,
-                "dur": (move.seconds or 0.0) * 1e6,
-                "pid": os.getpid(),
-                "tid": move.thread,
-                "args": {
-                    "route": move.route,
-                    "nbytes": move.nbytes,
-                    "where": move.where,
-                    "reasons": [f"{r.code}: {r.fact}; {r.remedy}" for r in move.reasons],
-                },
-            }
-            for move in self
-        ]
-        return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
-
-    def save(self, path: str | Path) -> None:
-        """Write `to_chrome_trace` to a file."""
-        with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123  (pathlib takes 5 ms to import)
-            file.write(self.to_chrome_trace())
-
-
-_HEAD = ("moves", "bytes", "time", "action", "from -> to", "route", "reasons", "where")
-_NUMBERS = 3  # columns of numbers
-
-
-def _alike(moves: Iterable[Move]) -> list[list[Move]]:
-    kinds: dict[tuple[object, ...], list[Move]] = {}
-    for move in moves:
-        codes = tuple(reason.code for reason in move.reasons)
-        kind = (move.producer, move.consumer, move.route, move.action, codes, move.where)
-        kinds.setdefault(kind, []).append(move)
-    return sorted(kinds.values(), key=lambda alike: -_bytes_copied(alike))
-
-
-def _bytes_copied(alike: list[Move]) -> int:
-    return sum(move.nbytes for move in alike if move.action == "copy")
-
-
-def _row(alike: list[Move]) -> tuple[str, ...]:
-    first = alike[0]
-    return (
-        str(len(alike)),
-        str(_bytes_copied(alike)),
-        "-" if first.seconds is None else _time(sum(move.seconds or 0.0 for move in alike)),
-        first.action,
-        f"{first.producer} -> {first.consumer}",
-        first.route,
-        ", ".join(reason.code for reason in first.reasons),
-        first.where,
-    )
-
-
-def _time(seconds: float) -> str:
-    for unit, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):
-        if seconds >= unit:
-            return f"{seconds / unit:.3g} {name}"
-    return f"{seconds / 1e-9:.0f} ns"
-
-
-def _caller() -> str:
-    """File and line of the first frame outside candle and the frameworks."""
-    frame: FrameType | None = sys._getframe(1)
-    outside = None
-    while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_HERE):
-            outside = outside or f"{file}:{frame.f_lineno}"
-            if str(frame.f_globals.get("__name__")).partition(".")[0] not in passed_through:
-                return f"{file}:{frame.f_lineno}"
-        frame = frame.f_back
-    return outside or "?"
-
-
-def _note(watchers: tuple[_Watcher, ...], plan: Plan) -> list[Move]:
-    traces = [watcher for watcher in watchers if isinstance(watcher, _Trace) and watcher.active]
-    if not traces:
-        return []
-    where, now = _caller(), time.perf_counter()
-    moves = []
-    for each in traces:
-        moves.append(Move(plan, where, now - each.began))
-        each.moves.append(moves[-1])
-    return moves
-
-
-def _begin(watchers: tuple[_Watcher, ...], plan: Plan, asked: bool) -> list[Move] | None:
+def _begin(watchers: tuple[Watcher, ...], plan: Plan, asked: bool) -> list[Entry] | None:
     """Tell of a move before it is made; what this raises stops it."""
     try:
         for watcher in watchers:
@@ -461,9 +126,9 @@ def _begin(watchers: tuple[_Watcher, ...], plan: Plan, asked: bool) -> list[Move
     return _note(watchers, plan) or None
 
 
-def _end(moves: list[Move], seconds: float) -> None:
-    for move in moves:
-        move.seconds = seconds
+def _end(entries: list[Entry], seconds: float) -> None:
+    for entry in entries:
+        entry.seconds = seconds
 
 
 def _refusal(plan: Plan) -> BufferError:

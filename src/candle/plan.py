@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._native import _core
+from .codes import ReasonCode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ class Reason:
 
     Attributes
     ----------
-    code : str
-        The kind of reason, for programs.
+    code : ReasonCode
+        The kind of reason, for programs: a member of an enum, and a str.
     fact : str
         What was measured, for people.
     remedy : str
@@ -81,7 +82,7 @@ class Reason:
     __slots__ = ("code", "fact")
 
     def __init__(self, code: str, fact: str) -> None:
-        self.code = code
+        self.code = ReasonCode(code)
         self.fact = fact
 
     @property
@@ -91,10 +92,10 @@ class Reason:
 
     def to_dict(self) -> dict[str, str]:
         """Give the reason as what JSON can say."""
-        return {"code": self.code, "fact": self.fact, "remedy": self.remedy}
+        return {"code": self.code.value, "fact": self.fact, "remedy": self.remedy}
 
     def __repr__(self) -> str:
-        return f"Reason({self.code!r}: {self.fact}; {self.remedy})"
+        return f"Reason({self.code.value!r}: {self.fact}; {self.remedy})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reason):

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 LINES = (
     ("_native",),
     ("dtypes", "devices", "threads"),
-    ("plan", "ledger", "neighbours"),
+    ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours"),
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling", "pickling"),
     ("tensor",),
-    ("explain", "memory", "trees", "convert", "accepting", "sharing", "mpi", "io", "array_api"),
+    ("explain", "memory", "trees", "copies", "convert", "accepting"),
+    ("sharing", "mpi", "io", "array_api"),
     ("utils",),
     ("__init__",),
     ("testing", "doctor", "__main__"),
 )
 ORDER = [name for line in LINES for name in line]
 
-# Each costs more than all of candle, or is a framework that the user may not want.
-SLOW = {"ast", "dataclasses", "importlib.metadata", "inspect", "json", "mmap", "typing", "zipfile"}
+# Each costs as much as half of candle or more, or is a framework that the user may not want.
+SLOW = {"ast", "dataclasses", "enum", "importlib.metadata", "inspect", "json", "mmap", "typing"}
+SLOW |= {"zipfile"}
 FRAMEWORKS = {"cupy", "jax", "ml_dtypes", "numpy", "pyarrow", "torch", "tvm_ffi"}
 
 PACKAGE = Path(candle.__file__).parent

@@ -203,11 +203,11 @@ def test_what_cannot_be_decorated() -> None:
     def items(x: Any) -> Any:
         yield x
 
-    with pytest.raises(TypeError, match="generator function"):
+    with pytest.raises(TypeError, match="items is a generator"):
         candle.accepts("numpy")(items)
     with pytest.raises(TypeError, match="decorates functions, not int"):
         candle.accepts("numpy")(3)  # type: ignore[type-var]
-    with pytest.raises(ValueError, match="none of the frameworks"):
+    with pytest.raises(ValueError, match="none of"):
         candle.accepts("pandas")(len)([candle.zeros(2)])
 
 

@@ -18,7 +18,7 @@ from candle.testing import Producer, shares_memory
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-MODULE = sys.modules["candle.convert"]
+MODULE = sys.modules["candle.copies"]
 
 
 def frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -360,7 +360,7 @@ def test_device() -> None:
 
 
 def test_unknown_framework() -> None:
-    with pytest.raises(ValueError, match="none of the frameworks torch, numpy"):
+    with pytest.raises(ValueError, match="none of torch, numpy"):
         candle.convert([], "pandas")
     with pytest.raises(TypeError, match="named by a str or its module"):
         candle.convert([], 3)

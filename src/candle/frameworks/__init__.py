@@ -26,9 +26,11 @@ __all__ = [
     "detacher",
     "examples",
     "hazards",
+    "is_array_of_one",
     "is_number",
     "kind_of",
     "known",
+    "name_of",
     "recognise",
     "target_of",
 ]
@@ -140,16 +142,33 @@ def target_of(framework: object) -> Target:
     ImportError
         Where it is not installed.
     """
-    name = framework if isinstance(framework, str) else getattr(framework, "__name__", None)
-    if not isinstance(name, str):
-        raise TypeError(f"a framework is named by a str or its module, not by {framework!r}")
-    root = name.partition(".")[0].replace("-", "_")
+    root = name_of(framework, TARGETS)
     found = _found.get(root)
     if found is None:
-        if root not in _TARGETS:
-            raise ValueError(f"{name!r} is none of the frameworks {', '.join(_TARGETS)}")
         found = _found[root] = _file(_TARGETS[root]).target()  # type: ignore[attr-defined]
     return found
+
+
+def name_of(framework: object, choice: tuple[str, ...]) -> str:
+    """Name a framework that was given by its name or its module, or by one inside it.
+
+    Raises
+    ------
+    ValueError
+        For one that is not among those that can be chosen.
+    TypeError
+        For what is neither a str nor a module.
+    """
+    name = framework if isinstance(framework, str) else None
+    if isinstance(framework, type(sys)):
+        name = framework.__name__
+    if name is None:
+        cls = type(framework).__name__
+        raise TypeError(f"a framework is named by a str or its module, not by an object of {cls}")
+    root = name.partition(".")[0].replace("-", "_")
+    if root not in choice:
+        raise ValueError(f"{name!r} is none of {', '.join(choice)}")
+    return root
 
 
 def kind_of(cls: type) -> str | None:
@@ -186,6 +205,14 @@ def work_stream(index: int) -> object:
             if stream is not None:
                 return stream
     return None
+
+
+def is_array_of_one(cls: type) -> bool:
+    """Tell whether objects of a type are what numpy gives in place of arrays without axes."""
+    np = sys.modules.get("numpy")
+    if np is None or not issubclass(cls, np.generic):
+        return False
+    return not issubclass(cls, np.flexible | np.object_ | np.datetime64 | np.timedelta64)
 
 
 def demand(name: str) -> _core.Demand:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..ledger import strict, trace
+from ..forbidding import strict
+from ..tracing import trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

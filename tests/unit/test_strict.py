@@ -1,12 +1,12 @@
-"""`strict` and `trace`: what counts, who notices, and what is written down."""
+"""`strict`: what counts, what it lets through, and who notices."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import contextvars
+import functools
 import inspect
-import json
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import candle
 from candle import ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 
 def grid() -> candle.Tensor:
@@ -33,8 +33,6 @@ def _nobody_watches() -> Iterator[None]:
     yield
     assert ledger._watching.get() is None
 
-
-# --- strict ---
 
 UNASKED: dict[str, Callable[[], object]] = {
     "from_dlpack": lambda: candle.from_dlpack(swapped()),
@@ -104,8 +102,15 @@ def test_allow_takes_codes() -> None:
                 grid()[::-1].__dlpack__()
 
 
+def test_allow_takes_members_of_the_enum() -> None:
+    for allow in (candle.ReasonCode.ORDER, {candle.ReasonCode.ORDER, "byte_order", 0}):
+        with candle.strict(allow=allow):
+            grid().T.contiguous()
+            with pytest.raises(candle.CopyError, match=r"allow={'negative_stride'}"):
+                grid()[::-1].__dlpack__()
+
+
 def test_all_reasons_have_to_be_allowed() -> None:
-    t = candle.zeros((4, 4))[::-1]
     t = candle.asarray(np.frombuffer(bytes(64), "float32").reshape(4, 4)[::-1])
     with candle.strict(allow="negative_stride"), pytest.raises(candle.CopyError):
         t.__dlpack__()  # read-only as well
@@ -123,6 +128,11 @@ def test_allow_takes_bytes() -> None:
             with pytest.raises(candle.CopyError):
                 t.contiguous()
             t[:1, :].T.reshape(2)  # shares
+    for number in (np.int64(24), np.uint8(24), np.array(24), candle.asarray(24)):
+        with candle.strict(allow=number):
+            t.contiguous()
+            with pytest.raises(candle.CopyError):
+                t.contiguous()
     with candle.strict(allow=("byte_order", 24)):
         candle.asarray(swapped())
         t.contiguous()
@@ -136,10 +146,17 @@ def test_allow_takes_bytes() -> None:
     [
         ("colour", ValueError),
         ("requires_grad", ValueError),
+        ([candle.ReasonCode.REQUIRES_GRAD], ValueError),
         (-1, ValueError),
+        (np.int64(-1), ValueError),
         (True, TypeError),
+        (np.True_, TypeError),
         (1.5, TypeError),
+        (1e6, TypeError),
+        (None, TypeError),
         ([None], TypeError),
+        (b"order", TypeError),
+        ([b"order"], TypeError),
     ],
 )
 def test_wrong_allowances(allow: Any, error: type[Exception]) -> None:
@@ -192,6 +209,130 @@ def test_decorated_functions() -> None:
         @candle.strict()
         def items() -> Iterator[int]:
             yield 1
+
+
+class Decorated:
+    """What a decorator may find in a class body."""
+
+    @candle.strict()
+    def method(self) -> object:
+        return grid().T.contiguous()
+
+    @candle.strict()
+    @classmethod
+    def of_class(cls) -> object:
+        assert cls is Decorated
+        return grid().T.contiguous()
+
+    @candle.strict()
+    @staticmethod
+    def static() -> object:
+        return grid().T.contiguous()
+
+    @candle.strict()
+    async def later(self) -> object:
+        return grid().T.contiguous()
+
+    async def __call__(self) -> object:
+        return grid().T.contiguous()
+
+
+@pytest.mark.parametrize("name", ["method", "of_class", "static"])
+def test_decorated_methods(name: str) -> None:
+    with pytest.raises(candle.CopyError):
+        getattr(Decorated(), name)()
+    grid().T.contiguous()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Decorated().later,
+        lambda: candle.strict()(Decorated()),
+        lambda: candle.strict()(functools.partial(Decorated.__call__, Decorated())),
+        lambda: candle.strict()(Decorated().__call__),
+    ],
+    ids=["method", "object", "partial", "bound"],
+)
+def test_decorated_coroutine_functions(make: Callable[[], Any]) -> None:
+    function = make()
+    assert inspect.iscoroutinefunction(function)
+    with pytest.raises(candle.CopyError):
+        asyncio.run(function())
+
+
+def numbers() -> Iterator[int]:
+    yield 1
+
+
+async def numbers_later() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        numbers,
+        numbers_later,
+        functools.partial(functools.partial(numbers)),
+        type("Maker", (), {"__call__": lambda self: (yield 1)})(),
+        property(lambda self: 1),
+        Decorated,
+        3,
+    ],
+    ids=repr,
+)
+def test_what_strict_does_not_decorate(x: Any) -> None:
+    with pytest.raises(TypeError, match=r"with candle.strict\(\):"):
+        candle.strict()(x)
+
+
+@pytest.mark.parametrize("kind", [candle.strict, candle.trace])
+def test_leaving_what_was_not_entered(kind: Any) -> None:
+    block = kind()
+    with pytest.raises(RuntimeError, match="was not entered"):
+        block.__exit__(None, None, None)
+    with block:
+        pass
+    with pytest.raises(RuntimeError, match="was left before"):
+        block.__exit__(None, None, None)
+    grid().T.contiguous()
+
+
+def test_a_generator_that_is_dropped_ends_its_block() -> None:
+    def items() -> Iterator[int]:
+        with candle.strict():
+            yield 1
+            yield 2
+
+    running = items()
+    next(running)
+    with pytest.raises(candle.CopyError):
+        grid().T.contiguous()
+    running.close()
+    grid().T.contiguous()
+
+
+def test_threads_share_one_allowance() -> None:
+    """Those that run in copies of the context the block was entered in."""
+    made: list[bool] = []
+
+    def copy() -> None:
+        for _ in range(50):
+            try:
+                grid().T.contiguous()
+                made.append(True)
+            except candle.CopyError:
+                made.append(False)
+
+    with candle.strict(allow=24 * 100):
+        contexts = [contextvars.copy_context() for _ in range(4)]
+        threads = [threading.Thread(target=each.run, args=(copy,)) for each in contexts]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (made.count(True), len(made)) == (100, 200)
 
 
 def test_other_threads_do_not_notice() -> None:
@@ -293,168 +434,3 @@ def test_left_in_another_context() -> None:
     context.run(block.__enter__)
     block.__exit__()
     context.run(grid().T.contiguous)
-
-
-# --- trace ---
-
-
-def test_writing_is_one_move() -> None:
-    """From whoever has the values, without a tensor in between."""
-    pairs = np.zeros(3, [("a", "f4"), ("b", "i1")])
-    writes: list[tuple[Any, str, str, tuple[str, ...]]] = [
-        (np.ones(3), "numpy.ndarray", "numpy", ("requested", "dtype")),
-        (swapped()[:3], "numpy.ndarray", "numpy", ("requested", "byte_order")),
-        (pairs["a"], "numpy.ndarray", "numpy", ("requested", "odd_stride")),
-        (candle.ones(3), "candle", "candle", ("requested",)),
-        (b"abc", "bytes", "buffer", ("requested", "dtype")),
-        ([1, 2, 3], "list", "sequence", ("python_values",)),
-    ]
-    t = candle.zeros(3)
-    for source, producer, route, codes in writes:
-        for write in (t.copy_, lambda x: t.__setitem__(slice(None), x)):
-            with candle.trace() as moves:
-                write(source)
-            found = [(m.producer, m.consumer, m.route, m.action, m.nbytes) for m in moves]
-            assert found == [(producer, "candle", route, "copy", 12)]
-            assert tuple(reason.code for reason in moves[0].reasons) == codes
-
-
-def test_every_move_is_written_down() -> None:
-    t = grid()
-    with candle.trace() as moves:
-        candle.asarray(np.zeros(3, "float32"))
-        t.numpy()
-        t.__dlpack__()
-        t.__dlpack__(max_version=(1, 3))
-        t.memoryview()
-        _ = t.__array_interface__
-        t.T.reshape(6)
-        candle.asarray([1, 2])
-        t[:, ::-1].__dlpack__(max_version=(1, 3))
-        t[0] = t[1]
-    assert [(m.producer, m.consumer, m.route, m.action, m.nbytes) for m in moves] == [
-        ("numpy.ndarray", "candle", "numpy", "share", 0),
-        ("candle", "numpy", "numpy", "share", 0),
-        ("candle", "a consumer of legacy DLPack capsules", "dlpack_legacy", "share", 0),
-        ("candle", "a consumer of DLPack", "dlpack_versioned", "share", 0),
-        ("candle", "a reader of the buffer", "buffer", "share", 0),
-        ("candle", "a reader of the array interface", "array_interface", "share", 0),
-        ("candle", "reshape()", "candle", "copy", 24),
-        ("list", "candle", "sequence", "copy", 16),
-        ("candle", "a consumer of DLPack", "dlpack_versioned", "copy", 24),
-        ("candle", "candle", "candle", "copy", 12),
-    ]
-    assert all(move.seconds is not None and move.seconds >= 0 for move in moves)
-    assert moves.nbytes == 76
-    assert len(moves.copies) == 4
-    starts = [move.started for move in moves]
-    assert starts == sorted(starts)
-    t.numpy()
-    assert len(moves) == 10
-
-
-def test_refusals_are_written_down() -> None:
-    with candle.trace() as moves:
-        for refused in (
-            lambda: candle.from_dlpack(swapped(), copy=False),
-            lambda: candle.asarray(np.ma.masked_array([1], [1])),
-            lambda: candle.zeros(2, dtype="complex64").to("float32"),
-        ):
-            with pytest.raises(BufferError) as caught:
-                refused()
-            assert moves[-1] == caught.value.plan  # type: ignore[attr-defined]
-            assert moves[-1].action == "refuse"
-    assert len(moves) == 3
-
-
-def test_a_copy_that_fails_took_no_time() -> None:
-    t = candle.zeros(1).broadcast_to(2**50)
-    with candle.trace() as moves, pytest.raises(MemoryError):
-        t.copy()
-    assert (moves[0].action, moves[0].seconds) == ("copy", None)
-
-
-def test_where_is_the_line_of_the_caller() -> None:
-    t = grid()
-    with candle.trace() as moves:
-        line = inspect.currentframe().f_lineno  # type: ignore[union-attr]
-        t.T.contiguous()
-        np.asarray(t)
-        np.array(t, copy=True)
-    assert [move.where for move in moves] == [f"{__file__}:{line + i}" for i in (1, 2, 3)]
-
-
-def test_where_is_not_within_a_framework(framework: Any) -> None:
-    torch, jax = framework("torch"), framework("jax")
-    t = grid()
-    with candle.trace() as moves:
-        torch.from_dlpack(t)
-        jax.dlpack.from_dlpack(t)
-        t.jax()
-        torch.asarray(t)
-    assert {move.where.rpartition(":")[0] for move in moves} == {__file__}
-    assert [move.consumer for move in moves if move.consumer == "jax"] == ["jax"]
-
-
-def test_traces_nest_and_go_on() -> None:
-    with candle.trace() as outer:
-        grid().numpy()
-        with candle.trace() as inner:
-            grid().numpy()
-        with inner:
-            grid().numpy()
-    assert (len(outer), len(inner)) == (3, 2)
-    assert outer[1] == inner[0]
-    assert bool(candle.trace())
-
-
-def test_what_a_producer_does_is_its_own_move() -> None:
-    class Wrapper:
-        def __init__(self, inside: candle.Tensor) -> None:
-            self.inside = inside
-
-        def __dlpack__(self, **keywords: Any) -> object:
-            return self.inside.__dlpack__(**keywords)
-
-    with candle.trace() as moves:
-        candle.from_dlpack(Wrapper(grid()[::-1]))
-    assert [(m.producer.rpartition(".")[2], m.action) for m in moves] == [
-        ("candle", "copy"),
-        ("Wrapper", "share"),
-    ]
-
-
-def test_summary(tmp_path: Any) -> None:
-    t = grid()
-    with candle.trace() as moves:
-        for _ in range(3):
-            t.T.contiguous()
-        t.numpy()
-        with contextlib.suppress(candle.CopyError):
-            t[::-1].__dlpack__(copy=False)
-    lines = moves.table().splitlines()
-    assert lines[0].split()[:4] == ["moves", "bytes", "time", "action"]
-    assert lines[1].split()[:2] == ["3", "72"]
-    assert "order" in lines[1]
-    assert __file__ in lines[1]
-    assert lines[-1] == "5 moves, 3 copies of 72 bytes"
-    assert repr(moves) == moves.table()
-    assert "<table>" in moves._repr_html_()
-    said = json.loads(moves.to_json())
-    assert [each["action"] for each in said] == ["copy"] * 3 + ["share", "refuse"]
-    for field in ("producer", "consumer", "route", "nbytes", "seconds", "started", "where"):
-        assert field in said[0]
-    assert said[0]["reasons"][0]["code"] == "order"
-    file = tmp_path / "trace.json"
-    moves.save(file)
-    events = json.loads(file.read_text())["traceEvents"]
-    assert [event["ph"] for event in events] == ["X"] * 5
-    assert events[0]["args"]["where"] == moves[0].where
-    assert events[0]["dur"] == pytest.approx(moves[0].seconds * 1e6)  # type: ignore[operator]
-    assert repr(moves[0]).startswith("candle -> contiguous() by candle: copy, 24 bytes, ")
-
-
-def test_steps_of_a_move_are_no_moves() -> None:
-    with candle.trace() as moves:
-        candle.asarray([grid(), grid()[::-1]])
-    assert [(m.producer, m.route, m.nbytes) for m in moves] == [("list", "sequence", 48)]

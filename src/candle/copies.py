@@ -1,0 +1,310 @@
+"""The copies that a tree needs: each block of memory once, whatever tensors show it."""
+
+from __future__ import annotations
+
+from . import frameworks
+from ._native import _core
+from .devices import as_device, cpu
+from .dtypes import as_dtype, uint8
+from .ledger import trying
+from .plan import CopyError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from ._native._core import Tensor
+    from .dtypes import DType
+    from .frameworks.target import Target
+
+__all__ = ["Copies", "Failed", "Wanted"]
+
+_asarray = _core.asarray
+
+# A tree with more bytes to copy than this shows its progress: about a second's worth.
+PROGRESS_BYTES = 4 << 30
+
+# Reasons that lie in one tensor's own layout: other memory under it does not put them right.
+_LAYOUT = frozenset({"alignment", "negative_stride", "not_dense", "packed"})
+
+
+class Wanted:
+    """What becomes of the tensors of one tree: the arguments of `convert`."""
+
+    def __init__(
+        self,
+        target: Target,
+        copy: bool | None,
+        dtype: Any,
+        device: object,
+        detach: bool,
+        done: dict[int, Any] | None,
+    ) -> None:
+        self.target = target
+        self.copy = copy
+        self.device = None if device is None else as_device(device)
+        if self.device not in (None, cpu) and not target.devices:
+            raise ValueError(f"{target.name} has no memory on {self.device}")
+        self.detach = detach
+        self.dtype: DType | None = None
+        self.dtypes: dict[DType, DType] = {}
+        if hasattr(dtype, "items"):
+            self.dtypes = {as_dtype(old): as_dtype(new) for old, new in dtype.items()}
+        elif dtype is not None:
+            self.dtype = as_dtype(dtype)
+        self.shares_only = not copy and dtype is None and device is None
+        self.done = {} if done is None else done  # id of a tensor -> what becomes of it
+        self.deferred = False  # whether a first walk has met what has to be copied
+
+    def plain(self, x: Any) -> Any:
+        """Give a tensor that is no part of autograd, where that was asked for."""
+        detached = frameworks.detacher(type(x)) if self.detach else None
+        return x if detached is None else detached(x)
+
+    def seen(self, x: Any) -> Tensor:
+        """See a tensor's own memory."""
+        try:
+            return _core.shared(self.plain(x))
+        except BufferError as error:
+            reasons = getattr(getattr(error, "plan", None), "reasons", ())
+            if any(reason.code == "requires_grad" for reason in reasons):
+                error.args = (f"{error}; or detach=True, for the whole tree",)
+            raise
+
+    def dtype_for(self, t: Tensor) -> DType | None:
+        """Give the dtype a tensor is wanted in; None for its own."""
+        return self.dtype or self.dtypes.get(t.dtype)
+
+
+class Failed(Exception):
+    """A tensor, and what was raised over it."""
+
+
+class _Leaf:
+    """A tensor that may have to be copied, the memory it shows, and what it needs."""
+
+    __slots__ = ("dtype", "high", "low", "needs_copy", "own_copy", "t", "x")
+
+    def __init__(self, x: Any, t: Tensor, dtype: DType | None) -> None:
+        self.x = x
+        self.t = t
+        self.dtype = dtype  # that it is cast to
+        self.needs_copy = dtype is not None
+        self.own_copy = t.dtype.bits * t.dtype.lanes < 8 or not t.size
+        self.low = self.high = t.data_ptr()
+        for extent, stride in zip(t.shape, t.stride, strict=True):
+            reach = (extent - 1) * stride * t.itemsize if t.size else 0
+            self.low += min(reach, 0)
+            self.high += max(reach, 0)
+        self.high += t.itemsize if t.size else 0
+
+    @property
+    def sight(self) -> tuple[object, ...]:
+        """What two tensors have in common that show the same elements in the same way."""
+        t = self.t
+        return t.device, t.data_ptr(), t.shape, t.stride, t.dtype
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Where its memory is among others that could be copied together with it."""
+        return *self.t.device.dlpack, -1 if self.dtype is None else self.t.dtype.id, self.low
+
+
+class _Span:
+    """A range of memory on the host, and who keeps it alive."""
+
+    __slots__ = ("__array_interface__", "_kept")
+
+    def __init__(self, low: int, high: int, read_only: bool, kept: object) -> None:
+        self.__array_interface__ = {
+            "data": (low, read_only),
+            "shape": (high - low,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+        self._kept = kept
+
+
+class Copies:
+    """The tensors of a tree, grouped by memory; `make` copies those that need it."""
+
+    def __init__(self, wanted: Wanted, xs: list[Any]) -> None:
+        self.wanted = wanted
+        self.target = wanted.target
+        self.done = wanted.done
+        self.seen: dict[tuple[object, ...], Any] = {}
+        self.work: list[tuple[int, Any, Callable[[], None]]] = []  # bytes, a tensor, what to do
+        leaves = []
+        with trying():
+            for x in xs:
+                try:
+                    leaf = self.look_at(x)
+                except BufferError as error:
+                    raise Failed(x, error) from None
+                if leaf is not None:
+                    leaves.append(leaf)
+        for group in _overlapping(leaves):
+            self.plan(group)
+
+    def make(self) -> None:
+        """Make them; Failed says over which tensor."""
+        with _Progress(sum(size for size, _, _ in self.work)) as advance:
+            for size, x, do in self.work:
+                try:
+                    do()
+                except BufferError as error:
+                    raise Failed(x, error) from None
+                advance(size)
+
+    def look_at(self, x: Any) -> _Leaf | None:
+        """Share a tensor if that is all it needs; None where it goes its own way.
+
+        In a context in which a CopyError leads to another try.
+        """
+        wanted, target = self.wanted, self.target
+        try:
+            # After a first walk it has been told that this came in.
+            t = _core.quietly(wanted.seen, x) if wanted.deferred else wanted.seen(x)
+        except CopyError as error:  # its memory does not hold its elements as they are
+            plain = wanted.plain(x)
+            self.work.append((error.plan.nbytes, x, lambda: self.copy_alone(x, plain)))
+            return None
+        dtype = wanted.dtype_for(t)
+        leaf = _Leaf(x, t, None if dtype is t.dtype else dtype)
+        if wanted.copy or wanted.device not in (None, t.device):
+            leaf.needs_copy = True
+        if leaf.needs_copy or id(x) in self.done:
+            return leaf
+        if isinstance(x, target.types):
+            self.done[id(x)] = wanted.plain(x)
+            return leaf
+        try:
+            self.done[id(x)] = target.share(t)
+        except CopyError as error:
+            leaf.needs_copy = True
+            if not _LAYOUT.isdisjoint(reason.code for reason in error.plan.reasons):
+                leaf.own_copy = True
+        return leaf
+
+    def plan(self, group: list[_Leaf]) -> None:
+        """Decide how tensors that show one range of memory are copied."""
+        together = [leaf for leaf in group if not leaf.own_copy] if self.target.views else []
+        if len(together) > 1 and any(leaf.needs_copy for leaf in together):
+            low = together[0].low
+            high = max(leaf.high for leaf in together)
+            t = self.memory(together, low, high)
+            if t is not None:
+                first = together[0].x
+                self.work.append((high - low, first, lambda: self.copy_together(together, t, low)))
+                group = [leaf for leaf in group if leaf.own_copy]
+        for leaf in group:
+            if leaf.needs_copy:
+                self.add_alone(leaf)
+
+    def add_alone(self, leaf: _Leaf) -> None:
+        """Plan to copy a tensor by itself."""
+        self.work.append((leaf.t.nbytes, leaf.x, lambda: self.copy_once(leaf)))
+
+    def copy_once(self, leaf: _Leaf) -> None:
+        """Copy a tensor by itself; those that show the same become the same object."""
+        known = self.seen.get(leaf.sight)
+        if known is not None:
+            self.done[id(leaf.x)] = known
+            return
+        self.seen[leaf.sight] = self.copy_alone(leaf.x, leaf.t)
+
+    def copy_alone(self, x: Any, source: Any) -> Any:
+        """Copy a tensor by itself: `source` is what is seen of it, or the tensor."""
+        wanted = self.wanted
+        dtype = wanted.dtype
+        seen = isinstance(source, _core.Tensor)
+        if wanted.dtypes:
+            source = source if seen else _asarray(source)
+            dtype = wanted.dtype_for(source)
+        t = source
+        if not (seen and wanted.shares_only):
+            t = _asarray(source, dtype=dtype, device=wanted.device, copy=wanted.copy)
+        self.done[id(x)] = result = self.target.give(t, None)
+        return result
+
+    def memory(self, leaves: list[_Leaf], low: int, high: int) -> Tensor | None:
+        """See a range of memory as elements of the one dtype that is cast, else as bytes."""
+        first = leaves[0].t
+        if leaves[0].dtype is not None:
+            unit = first.itemsize
+            if any((leaf.low - low) % unit for leaf in leaves):
+                return None
+        if first.device.type in ("cpu", "cuda_host"):
+            read_only = any(leaf.t.readonly for leaf in leaves)
+            t = _core.quietly(_asarray, _Span(low, high, read_only, leaves))
+        else:  # only a tensor over all of it can stand for it
+            whole = next((leaf.t for leaf in leaves if leaf.t.nbytes == high - low), None)
+            if whole is None or not (whole.is_contiguous() or whole.is_fortran_contiguous()):
+                return None
+            flat = _core.restride(whole, (whole.size,), (1,))
+            t = _core.reinterpret(flat, uint8.id)
+        return t if leaves[0].dtype is None else _core.reinterpret(t, first.dtype.id)
+
+    def copy_together(self, leaves: list[_Leaf], t: Tensor, low: int) -> None:
+        """Copy a range of memory, and give the tensors as views of the copy."""
+        wanted, target = self.wanted, self.target
+        dtype = leaves[0].dtype
+        block = t
+        if not wanted.shares_only:
+            block = _asarray(t, dtype=dtype, device=wanted.device, copy=wanted.copy)
+        if target.demand is not None and block.readonly:
+            if target.tell is not None:
+                target.tell()
+            block = _core.conform(block, target.demand, None)
+        elif not target.devices and block.device is not cpu:
+            block = _asarray(block, device=cpu)
+        for leaf in leaves:
+            seen = leaf.t
+            unit = seen.itemsize
+            if dtype is None:
+                elements = _core.reinterpret(block[leaf.low - low : leaf.high - low], seen.dtype.id)
+                offset = (seen.data_ptr() - leaf.low) // unit
+            else:
+                elements = block
+                offset = (seen.data_ptr() - low) // unit
+            view = _core.restride(elements, seen.shape, seen.stride, offset)
+            try:
+                with trying():
+                    self.done[id(leaf.x)] = target.share(view)
+            except CopyError:  # a layout that the framework does not have
+                self.copy_once(leaf)
+
+
+def _overlapping(leaves: list[_Leaf]) -> Iterator[list[_Leaf]]:
+    """Group tensors whose ranges of memory overlap; those of each group by where they begin."""
+    group: list[_Leaf] = []
+    high = 0
+    for leaf in sorted(leaves, key=lambda leaf: leaf.order):
+        if group and (leaf.order[:-1] != group[0].order[:-1] or leaf.low >= high):
+            yield group
+            group = []
+        high = max(high, leaf.high) if group else leaf.high
+        group.append(leaf)
+    if group:
+        yield group
+
+
+class _Progress:
+    """A progress bar over bytes, where there is much to copy and tqdm is there."""
+
+    def __init__(self, total: int) -> None:
+        self.bar: Any = None
+        if total > PROGRESS_BYTES:
+            try:
+                from tqdm.auto import tqdm
+            except ImportError:
+                return
+            self.bar = tqdm(total=total, unit="B", unit_scale=True, desc="candle.convert")
+
+    def __enter__(self) -> Callable[[int], object]:
+        return (lambda size: None) if self.bar is None else self.bar.update
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self.bar is not None:
+            self.bar.close()
