@@ -7,7 +7,7 @@ from ._native import _core
 from .copies import Copies, Failed, Wanted
 from .ledger import trying
 from .plan import CopyError
-from .trees import Walk, path_to
+from .trees import Walk, of_class, path_to
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def convert(
     ----------
     tree
         Tensors of any frameworks, mixed, in dicts, lists, tuples, named tuples, dataclasses, attrs
-        classes, ordered and other mappings, in any depth; or one tensor.
+        classes, ordered and other mappings, deques and plain namespaces, in any depth; or one
+        tensor. Sets, iterators and objects of other classes are left alone, with all that is in
+        them.
     to : str or module
         The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tvm_ffi"`` or
         ``"candle"``, or its module.
@@ -103,7 +105,9 @@ def is_tensor_type(cls: type) -> bool:
     """Tell whether objects of a type are tensors, of any framework."""
     known = _known.get(cls)
     if known is None:
-        known = any(hasattr(cls, name) for name in _PROTOCOLS) and not frameworks.is_number(cls)
+        known = any(
+            of_class(cls, name) is not None for name in _PROTOCOLS
+        ) and not frameworks.is_number(cls)
         if len(_known) == 256:  # it keeps the types alive
             _known.clear()
         _known[cls] = known

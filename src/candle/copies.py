@@ -134,7 +134,8 @@ class Copies:
         self.target = wanted.target
         self.done = wanted.done
         self.seen: dict[tuple[object, ...], Any] = {}
-        self.work: list[tuple[int, Any, Callable[[], None]]] = []  # bytes, a tensor, what to do
+        # Bytes, a tensor, and what to do with what.
+        self.work: list[tuple[int, Any, Callable[..., object], Any]] = []
         leaves = []
         with trying():
             for x in xs:
@@ -149,10 +150,10 @@ class Copies:
 
     def make(self) -> None:
         """Make them; Failed says over which tensor."""
-        with _Progress(sum(size for size, _, _ in self.work)) as advance:
-            for size, x, do in self.work:
+        with _Progress(sum(each[0] for each in self.work)) as advance:
+            for size, x, do, what in self.work:
                 try:
-                    do()
+                    do(self, what)
                 except BufferError as error:
                     raise Failed(x, error) from None
                 advance(size)
@@ -168,7 +169,7 @@ class Copies:
             t = _core.quietly(wanted.seen, x) if wanted.deferred else wanted.seen(x)
         except CopyError as error:  # its memory does not hold its elements as they are
             plain = wanted.plain(x)
-            self.work.append((error.plan.nbytes, x, lambda: self.copy_alone(x, plain)))
+            self.work.append((error.plan.nbytes, x, Copies.copy_alone, (x, plain)))
             return None
         dtype = wanted.dtype_for(t)
         leaf = _Leaf(x, t, None if dtype is t.dtype else dtype)
@@ -196,7 +197,8 @@ class Copies:
             t = self.memory(together, low, high)
             if t is not None:
                 first = together[0].x
-                self.work.append((high - low, first, lambda: self.copy_together(together, t, low)))
+                what = together, t, low
+                self.work.append((high - low, first, Copies.copy_together, what))
                 group = [leaf for leaf in group if leaf.own_copy]
         for leaf in group:
             if leaf.needs_copy:
@@ -204,7 +206,7 @@ class Copies:
 
     def add_alone(self, leaf: _Leaf) -> None:
         """Plan to copy a tensor by itself."""
-        self.work.append((leaf.t.nbytes, leaf.x, lambda: self.copy_once(leaf)))
+        self.work.append((leaf.t.nbytes, leaf.x, Copies.copy_once, leaf))
 
     def copy_once(self, leaf: _Leaf) -> None:
         """Copy a tensor by itself; those that show the same become the same object."""
@@ -212,10 +214,11 @@ class Copies:
         if known is not None:
             self.done[id(leaf.x)] = known
             return
-        self.seen[leaf.sight] = self.copy_alone(leaf.x, leaf.t)
+        self.seen[leaf.sight] = self.copy_alone((leaf.x, leaf.t))
 
-    def copy_alone(self, x: Any, source: Any) -> Any:
-        """Copy a tensor by itself: `source` is what is seen of it, or the tensor."""
+    def copy_alone(self, what: tuple[Any, Any]) -> Any:
+        """Copy a tensor by itself, given what is seen of it too, or else how it can be read."""
+        x, source = what
         wanted = self.wanted
         dtype = wanted.dtype
         seen = isinstance(source, _core.Tensor)
@@ -246,8 +249,9 @@ class Copies:
             t = _core.reinterpret(flat, uint8.id)
         return t if leaves[0].dtype is None else _core.reinterpret(t, first.dtype.id)
 
-    def copy_together(self, leaves: list[_Leaf], t: Tensor, low: int) -> None:
+    def copy_together(self, what: tuple[list[_Leaf], Tensor, int]) -> None:
         """Copy a range of memory, and give the tensors as views of the copy."""
+        leaves, t, low = what
         wanted, target = self.wanted, self.target
         dtype = leaves[0].dtype
         block = t

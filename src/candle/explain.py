@@ -17,7 +17,7 @@ __all__ = ["explain"]
 
 # Their Demand is the native core's; that of the others is in their file in frameworks/.
 _NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
-_DOORS = ("candle", *_NATIVE, "jax", "cupy")
+_DOORS = ("candle", *_NATIVE, "jax", "cupy", "tvm_ffi")
 
 
 def explain(
@@ -36,8 +36,8 @@ def explain(
         protocol than ``__array__`` is asked for it: it alone knows what that would give.
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
-        ``"cupy"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such
-        capsules.
+        ``"cupy"``, ``"tvm_ffi"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any
+        consumer of such capsules.
     dtype, device : optional
         What the caller would ask `candle.asarray` for.
 
@@ -45,10 +45,10 @@ def explain(
     -------
     Plan
         Of ``asarray(x, dtype=dtype, device=device)``, and of the export of its result: `t.numpy`,
-        `t.torch`, `t.jax`, `t.__dlpack__`, all with ``copy=None``. Where `x` is not candle's and
-        goes on to another framework, `Plan.steps` has both moves, and the plan is their sum. A move
-        that would be refused has the action ``"refuse"`` and the reasons that the exception's plan
-        would have.
+        `t.torch`, `t.jax`, `t.__dlpack__`, or what `convert` does, all with ``copy=None``. Where
+        `x` is not candle's and goes on to another framework, `Plan.steps` has both moves, and the
+        plan is their sum. A move that would be refused has the action ``"refuse"`` and the reasons
+        that the exception's plan would have.
 
     Raises
     ------
@@ -83,10 +83,7 @@ def explain(
 def _name_of(to: str | ModuleType | None) -> str:
     if to is None:
         return "candle"
-    name = to if isinstance(to, str) else str(getattr(to, "__name__", to)).partition(".")[0]
-    if name not in _DOORS:
-        raise ValueError(f"to={to!r}: explain knows {', '.join(_DOORS)}")
-    return name
+    return frameworks.name_of(to, _DOORS)
 
 
 def _in(x: object, dtype: object, device: object) -> tuple[Plan, _core.Tensor | None]:

@@ -144,11 +144,12 @@ def owner(x: object) -> object:
     >>> candle.owner(candle.asarray(numpy.frombuffer(data, "uint8"))[2:]) is data
     True
     """
+    trail = [x]
     while True:
         behind = _behind(x)
-        if behind is None or behind is x:
+        if behind is None or any(behind is each for each in trail):
             return x
-        x = behind
+        trail.append(x := behind)
 
 
 def _behind(x: object) -> object:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Action = Callable[[Any], Any]
 
-__all__ = ["Walk", "field_names", "path_to"]
+__all__ = ["Walk", "field_names", "of_class", "path_to"]
 
 # No containers, and no tensors either: passed over without a look.
 _PLAIN = (type(None), bool, int, float, complex, str, bytes, bytearray, memoryview, range)
@@ -66,15 +66,20 @@ class Walk:
         if action is not None:
             return action
         if issubclass(cls, tuple):
-            make = cls._make if hasattr(cls, "_make") and hasattr(cls, "_fields") else cls
+            named = of_class(cls, "_make") and of_class(cls, "_fields")
+            make = cls._make if named else cls  # type: ignore[attr-defined]
             return lambda x: self._tuple(x, make)
-        if issubclass(cls, list):
-            return self._other_list
+        from collections import UserList, deque
         from collections.abc import Mapping
+        from types import SimpleNamespace
 
-        if issubclass(cls, Mapping):
-            return self._mapping
+        if issubclass(cls, list | UserList | deque):
+            return self._other_list
         names = field_names(cls)
+        if issubclass(cls, Mapping):
+            return lambda x: self._mapping(x, names)
+        if issubclass(cls, SimpleNamespace):
+            return lambda x: self._fields(x, tuple(vars(x)))
         return (lambda x: self._fields(x, names)) if names else None
 
     # The containers nearly all trees are made of. What they become is made before their members
@@ -146,40 +151,45 @@ class Walk:
         if key in self._made:  # it is in a cycle, which went through here
             return self._made[key]
         new = self._rebuilt(tree, make, members) if changed else tree
+        if new is not tree and hasattr(tree, "__dict__"):
+            new.__dict__.update(tree.__dict__)
         self._made[key] = new
         return new
 
     # The others are copied only if something changed in them, or where they are met inside
     # themselves.
 
-    def _other_list(self, tree: list[Any]) -> Any:
+    def _other_list(self, tree: Any) -> Any:
         return self._copied(tree, self._list_members, _put_members)
 
-    def _list_members(self, tree: list[Any]) -> list[Any] | None:
+    def _list_members(self, tree: Iterable[Any]) -> list[Any] | None:
         members: list[Any] = []
         return members if self._members(tree, members) else None
 
-    def _mapping(self, tree: Any) -> Any:
+    def _mapping(self, tree: Any, names: tuple[str, ...]) -> Any:
+        """Rebuild a mapping; where it is a dataclass too, fields that are none of its items."""
+
+        def members(tree: Any) -> tuple[Any, Any] | None:
+            items = self._pairs(tree.items(), "[{!r}]")
+            fields = ((name, getattr(tree, name)) for name in names if hasattr(tree, name))
+            apart = [(name, x) for name, x in fields if name not in tree or tree[name] is not x]
+            others = self._pairs(apart, ".{}")
+            return (items or (), others or ()) if items or others else None
+
         if hasattr(tree, "__setitem__"):
-            return self._copied(tree, self._items, self._put_items)
+            return self._copied(tree, members, _put_items_and_fields)
         key = id(tree)
         if key in self._made:
             return self._made[key]
-        items = self._items(tree)
+        changed = members(tree)
         if key in self._made:
             return self._made[key]
-        new = tree if items is None else self._rebuilt(tree, type(tree), {**tree, **dict(items)})
+        new = tree
+        if changed is not None:
+            new = self._rebuilt(tree, type(tree), {**tree, **dict(changed[0])})
+            _put_fields(new, changed[1])
         self._made[key] = new
         return new
-
-    def _items(self, tree: Any) -> list[tuple[Any, Any]] | None:
-        return self._pairs(tree.items(), "[{!r}]")
-
-    def _put_items(self, new: Any, items: list[tuple[Any, Any]]) -> None:
-        for name, value in items:
-            new[name] = value
-            if new[name] is not value:
-                raise _unbuildable(new)
 
     def _fields(self, tree: Any, names: tuple[str, ...]) -> Any:
         def members(tree: Any) -> list[tuple[str, Any]] | None:
@@ -219,7 +229,10 @@ class Walk:
         if key not in self._made:
             self._made[key] = _shallow_copy(tree)
         new = self._made[key]
-        put(new, changed)
+        try:
+            put(new, changed)
+        except Exception as error:
+            raise _unbuildable(tree) from error
         return new
 
     def _rebuilt(self, tree: Any, make: Callable[[Any], Any], members: Any) -> Any:
@@ -229,11 +242,24 @@ class Walk:
             raise _unbuildable(tree) from error
 
 
-def _put_members(new: list[Any], members: list[Any]) -> None:
-    new[:] = members
+def _put_members(new: Any, members: list[Any]) -> None:
+    if hasattr(new, "maxlen"):  # a deque, which has no slices
+        new.clear()
+        new.extend(members)
+    else:
+        new[:] = members
 
 
-def _put_fields(new: Any, fields: list[tuple[str, Any]]) -> None:
+def _put_items_and_fields(new: Any, changed: tuple[Any, Any]) -> None:
+    items, fields = changed
+    for name, value in items:
+        new[name] = value
+        if new[name] is not value:
+            raise ValueError(f"it keeps something else as {name!r} than it is given")
+    _put_fields(new, fields)
+
+
+def _put_fields(new: Any, fields: Iterable[tuple[str, Any]]) -> None:
     for name, value in fields:
         object.__setattr__(new, name, value)  # frozen ones too
 
@@ -248,14 +274,22 @@ def _unbuildable(tree: object) -> TypeError:
 def _shallow_copy(x: Any) -> Any:
     from copy import copy
 
-    return copy(x)
+    try:
+        return copy(x)
+    except Exception as error:
+        raise _unbuildable(x) from error
+
+
+def of_class(cls: type, name: str) -> Any:
+    """Look an attribute up in a class and its bases, and ask nobody: a metaclass may raise."""
+    return next((base.__dict__[name] for base in cls.__mro__ if name in base.__dict__), None)
 
 
 def field_names(cls: type) -> tuple[str, ...]:
     """Name the fields of a dataclass or an attrs class; there are none in another."""
-    if hasattr(cls, "__dataclass_fields__"):
+    if of_class(cls, "__dataclass_fields__") is not None:
         return tuple(field.name for field in sys.modules["dataclasses"].fields(cls))
-    return tuple(field.name for field in getattr(cls, "__attrs_attrs__", ()))
+    return tuple(field.name for field in of_class(cls, "__attrs_attrs__") or ())
 
 
 class _Found(Exception):

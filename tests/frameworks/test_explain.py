@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle.frameworks import target_of
 from candle.testing import live
 
 if TYPE_CHECKING:
@@ -26,10 +27,11 @@ WAYS: dict[str, Callable[[candle.Tensor], Any]] = {
     "numpy": lambda t: t.numpy(),
     "torch": lambda t: t.torch(),
     "jax": lambda t: t.jax(),
+    "tvm_ffi": lambda t: target_of("tvm_ffi").give(t, None),  # as convert does
     "dlpack": lambda t: t.__dlpack__(max_version=(1, 3)),
     "dlpack_legacy": lambda t: t.__dlpack__(),
 }
-MODULES = ("numpy", "torch", "jax")
+MODULES = ("numpy", "torch", "jax", "tvm_ffi")
 
 
 def happened(x: Any, to: str, **asked: Any) -> tuple[list[candle.Plan], Any]:
@@ -151,6 +153,11 @@ def test_modules_are_their_names(framework: Any) -> None:
     torch, jax = framework("torch"), framework("jax")
     assert candle.explain(t, torch) == candle.explain(t, "torch")
     assert candle.explain(t, jax.numpy) == candle.explain(t, jax) == candle.explain(t, "jax")
+    assert candle.explain(t, "jax.numpy") == candle.explain(t, "jax")
+    tvm_ffi = framework("tvm_ffi")
+    assert (
+        candle.explain(t, tvm_ffi) == candle.explain(t, "tvm-ffi") == candle.explain(t, "tvm_ffi")
+    )
 
 
 def test_cupy_takes_memory_on_cuda_devices() -> None:

@@ -73,8 +73,11 @@ def test_printing_before_or_after_changes_nothing(framework: Any) -> None:
 def test_deleted_arrays_are_refused() -> None:
     x = jnp.arange(3)
     x.delete()
-    with pytest.raises(BufferError):
-        candle.asarray(x)
+    for take in (candle.asarray, candle.from_dlpack, candle.tensor, lambda x: candle.asarray([x])):
+        with pytest.raises(BufferError, match="was deleted"):
+            take(x)
+    plan = candle.explain(x, "numpy")
+    assert (plan.action, plan.reasons[0].code) == ("refuse", "no_memory")
 
 
 @pytest.mark.parametrize("take", [candle.asarray, candle.from_dlpack, candle.tensor])
@@ -103,8 +106,11 @@ def test_integers_of_four_bits_are_not_shared() -> None:
         assert [reason.code for reason in plan.reasons] == ["no_export"]
         assert plan.reasons[0].remedy.startswith("allow the copy, or ")
     x.delete()
-    with pytest.raises(BufferError):
-        candle.asarray(x)
+    for take in (candle.asarray, candle.from_dlpack, candle.tensor, lambda x: candle.asarray([x])):
+        with pytest.raises(BufferError, match="was deleted"):
+            take(x)
+    plan = candle.explain(x, "numpy")
+    assert (plan.action, plan.reasons[0].code) == ("refuse", "no_memory")
 
 
 @pytest.mark.parametrize("dtype", ["int2", "uint2"])

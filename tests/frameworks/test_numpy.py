@@ -37,7 +37,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "long complex": (lambda: np.zeros(3, np.clongdouble), r'astype\("complex128"\)'),
     "bytes": (lambda: np.array([b"ab", b"c"]), r"text"),
     "str": (lambda: np.array(["ab", "c"]), r"text"),
-    "StringDType": (lambda: np.array(["ab"], np.dtypes.StringDType()), r"text|numbers"),
+    "StringDType": (lambda: np.array(["ab"], np.dtypes.StringDType()), r"text"),
     "chararray": (lambda: np.char.array(["ab"]), r"text"),
     "int2": (lambda: np.zeros(3, ml_dtypes.int2), r'no int2 .*x\.astype\("int8"\)'),
     "uint2": (lambda: np.zeros(3, ml_dtypes.uint2), r'no uint2 .*x\.astype\("int8"\)'),

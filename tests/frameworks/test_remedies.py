@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import struct
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,6 +104,20 @@ def nested() -> Any:
     return torch().nested.nested_tensor([torch().ones(2), torch().ones(3)])
 
 
+def jax_sparse() -> Any:
+    sparse = pytest.importorskip("jax.experimental.sparse")
+    return sparse.BCOO.fromdense(jax().numpy.eye(3))
+
+
+def shares_with_x64(x: object) -> bool:
+    before = jax().config.jax_enable_x64
+    jax().config.update("jax_enable_x64", True)
+    try:
+        return shares(x, "jax")
+    finally:
+        jax().config.update("jax_enable_x64", before)
+
+
 RECORDS = np.zeros(3, [("a", "f8"), ("b", "f8")])
 BAD = Producer(shape=(4,), raises=RuntimeError("not today"))
 
@@ -172,7 +189,10 @@ CASES: dict[str, Case] = {
     ),
     "would_narrow": Case(
         lambda: candle.explain(candle.zeros(3, dtype="float64"), "jax"),
-        lambda: shares(candle.zeros(3, dtype="float64").to("float32"), "jax"),
+        lambda: (
+            shares(candle.zeros(3, dtype="float64").to("float32"), "jax")
+            and shares_with_x64(candle.zeros(3, dtype="float64"))
+        ),
         "jax",
     ),
     "foreign_device": Case(
@@ -190,11 +210,17 @@ CASES: dict[str, Case] = {
     ),
     "pairs": Case(
         lambda: candle.explain(pairs(), dtype="float32"),
-        lambda: pairs().view("float4_e2m1fn").to("float32").size == 4,
+        lambda: (
+            pairs().view("float4_e2m1fn").to("float32").size == 4
+            and candle.ones(4).to("float4_e2m1fn").view("float4_e2m1fn_x2").size == 2
+        ),
     ),
     "no_dtype": Case(
         lambda: candle.explain(jax().numpy.zeros(3, "int2")),
-        lambda: shares(jax().numpy.zeros(3, "int2").astype("int8")),
+        lambda: (
+            shares(jax().numpy.zeros(3, "int2").astype("int8"))
+            and shares(pyarrow().array([True]).cast("uint8"))
+        ),
         "jax",
     ),
     "masked": Case(
@@ -211,7 +237,7 @@ CASES: dict[str, Case] = {
     ),
     "sparse": Case(
         lambda: candle.explain(torch().eye(3).to_sparse()),
-        lambda: shares(torch().eye(3).to_sparse().to_dense()),
+        lambda: shares(torch().eye(3).to_sparse().to_dense()) and shares(jax_sparse().todense()),
         "torch",
     ),
     "no_memory": Case(
@@ -246,15 +272,19 @@ CASES: dict[str, Case] = {
     ),
     "long_double": Case(
         lambda: candle.explain(np.zeros(3, "longdouble")),
-        lambda: shares(np.zeros(3, "longdouble").astype("float64")),
+        lambda: (
+            shares(np.zeros(3, "longdouble").astype("float64"))
+            and shares(np.zeros(3, "clongdouble").astype("complex128"))
+        ),
     ),
     "text": Case(
         lambda: candle.explain(np.array(["ab"])), lambda: shares(np.frombuffer(b"ab", "uint8"))
     ),
     "bits": Case(
         lambda: candle.explain(torch().zeros(3, dtype=torch().uint8).view(torch().bits8)),
-        lambda: shares(
-            torch().zeros(3, dtype=torch().uint8).view(torch().bits8).view(torch().uint8)
+        lambda: (
+            shares(torch().zeros(3, dtype=torch().uint8).view(torch().bits8).view(torch().uint8))
+            and shares(np.zeros(2, "V3").view("uint8"))
         ),
         "torch",
     ),
@@ -263,7 +293,40 @@ CASES: dict[str, Case] = {
 
 
 def test_every_reason_has_a_case() -> None:
-    assert list(CASES) == list(REMEDIES)
+    assert list(CASES) == list(REMEDIES) == list(candle.ReasonCode)
+
+
+def called(node: ast.AST) -> set[str]:
+    """Names of what is called in an expression, and in functions of this module that it calls."""
+    names = set()
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call):
+            name = getattr(call.func, "attr", None) or getattr(call.func, "id", "")
+            names.add(name)
+            if isinstance(call.func, ast.Name) and name in FUNCTIONS:
+                names |= called(FUNCTIONS[name])
+    return names
+
+
+TREE = ast.parse(Path(__file__).read_text())
+FUNCTIONS = {
+    node.name: node
+    for node in TREE.body
+    if isinstance(node, ast.FunctionDef) and not node.name.startswith("test")
+}
+FOLLOWED = {
+    key.value: called(value.args[1])  # type: ignore[attr-defined]
+    for node in TREE.body
+    if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "CASES"
+    for key, value in zip(node.value.keys, node.value.values, strict=True)  # type: ignore[union-attr]
+}
+
+
+@pytest.mark.parametrize("code", CASES)
+def test_all_of_the_remedy_is_followed(code: str) -> None:
+    """Whatever it names is called: each of several ways."""
+    named = set(re.findall(r"\b(\w+)\(", REMEDIES[code]))
+    assert named <= FOLLOWED[code]
 
 
 @pytest.mark.parametrize("code", CASES)
@@ -300,6 +363,7 @@ def test_allowing_the_copy_helps(code: str) -> None:
         "python_values": lambda: candle.asarray([1, 2]),
     }
     if code not in moves:
+        # What was asked for by name is made; copies between devices are in gpu_fakedriver.
         assert code in ("requested", "dtype", "device")
         return
     codes = {reason.code for reason in traced(moves[code]).reasons}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import threading
 import typing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -113,6 +114,96 @@ def test_unknown_kinds_get_candle() -> None:
     assert isinstance(doubled(Producer(shape=(3,))), candle.Tensor)
 
 
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass
+class Answer:
+    value: Any
+    shape: Any = None
+
+
+def test_nested_arguments_and_results() -> None:
+    @candle.accepts("numpy")
+    def work(batch: Any, *rest: Any, options: Any, **more: Any) -> Any:
+        assert isinstance(batch.value["x"][0], np.ndarray)
+        assert isinstance(rest[1].second, np.ndarray)
+        assert isinstance(options["scale"], np.ndarray)
+        assert isinstance(more["last"], np.ndarray)
+        x = batch.value["x"][0]
+        return Answer(Pair(x + 1, {"again": x}), x.shape), [(x * options["scale"],)]
+
+    x = candle.arange(3)
+    other = np.arange(3)
+    answer, rest = work(
+        Answer({"x": (x,)}), 1, Pair(None, other), options={"scale": other}, last=other
+    )
+    assert type(answer) is Answer
+    assert type(answer.value) is Pair
+    assert answer.value.first.tolist() == [1, 2, 3]
+    assert answer.value.second["again"] is x
+    assert answer.shape == (3,)
+    assert isinstance(rest[0][0], candle.Tensor)
+
+
+def test_keyword_only_and_positional_only() -> None:
+    @candle.accepts("numpy")
+    def work(x: Any = None, /, *, y: Any, z: Any = None) -> Any:
+        assert isinstance(y, np.ndarray)
+        return y + 1
+
+    assert isinstance(work(y=candle.zeros(2)), candle.Tensor)
+    assert isinstance(work(candle.zeros(2), y=np.zeros(2)), candle.Tensor)
+    # The first as the call has them, not as the signature does.
+    assert isinstance(work(z=np.zeros(2), y=candle.zeros(2)), np.ndarray)
+
+
+def test_reductions_come_back_as_tensors() -> None:
+    """numpy gives its scalars in place of arrays without axes."""
+    torch = pytest.importorskip("torch")
+    take = candle.accepts("numpy")(
+        lambda x: (x.sum(), x.max(), (x > 1).any(), x.mean(dtype="float32"), 7, np.str_("a"))
+    )
+    for x, kind in ((candle.arange(3), candle.Tensor), (torch.arange(3), torch.Tensor)):
+        *tensors, number, text = take(x)
+        assert [type(t) for t in tensors] == [kind] * 4
+        assert [t.item() for t in tensors] == [3, 2, True, 1]
+        assert [tuple(t.shape) for t in tensors] == [()] * 4
+        assert type(number) is int
+        assert isinstance(text, np.str_)
+    assert isinstance(take(np.arange(3))[0], np.integer)
+    # Among arguments they are numbers.
+    scaled = candle.accepts("torch")(lambda x, n: (x * n, type(n)))
+    assert scaled(np.ones(2), np.float32(2))[1] is np.float32
+
+
+def test_messages_say_where() -> None:
+    torch = pytest.importorskip("torch")
+
+    @candle.accepts("numpy")
+    def work(x: Any, *, options: Any = None) -> Any:
+        return {"bad": [np.array([None])]} if options is None else np.array([None])
+
+    grad = torch.ones(2, requires_grad=True)
+    cases = {
+        "this tensor is at args[1]['w']": lambda: work(np.ones(1), {"w": grad}),
+        "this tensor is at kwargs['options'][0]": lambda: work(np.ones(1), options=[grad]),
+        "this tensor is what test_messages_say_where.<locals>.work gave, at result['bad'][0]": (
+            lambda: work(candle.ones(1))
+        ),
+        "this tensor is what test_messages_say_where.<locals>.work gave": (
+            lambda: work(candle.ones(1), options=1)
+        ),
+        "this tensor is at args[1]": lambda: Model(None).method(grad),
+    }
+    for note, call in cases.items():
+        with pytest.raises(BufferError) as caught:
+            call()
+        assert caught.value.__notes__ == [note]
+
+
 def test_gradients_are_refused_or_detached() -> None:
     torch = pytest.importorskip("torch")
     x = torch.ones(2, requires_grad=True)
@@ -179,12 +270,24 @@ def test_methods(name: str, cls: type[Model]) -> None:
     assert Model.method(model, candle.zeros(2)).tolist() == [1, 1]
 
 
-def test_async() -> None:
-    @candle.accepts("numpy")
-    async def later(x: Any) -> Any:
-        await asyncio.sleep(0)
-        return x * 2
+async def doubled_later(x: Any) -> Any:
+    await asyncio.sleep(0)
+    assert isinstance(x, np.ndarray)
+    return x * 2
 
+
+class DoubledLater:
+    async def __call__(self, x: Any) -> Any:
+        return await doubled_later(x)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [doubled_later, functools.partial(doubled_later), DoubledLater(), DoubledLater().__call__],
+    ids=["function", "partial", "object", "bound"],
+)
+def test_async(function: Any) -> None:
+    later = candle.accepts("numpy")(function)
     assert inspect.iscoroutinefunction(later)
     result = asyncio.run(later(candle.arange(3)))
     assert isinstance(result, candle.Tensor)
@@ -203,12 +306,24 @@ def test_what_cannot_be_decorated() -> None:
     def items(x: Any) -> Any:
         yield x
 
-    with pytest.raises(TypeError, match="items is a generator"):
-        candle.accepts("numpy")(items)
+    async def items_later(x: Any) -> Any:
+        yield x
+
+    for function in (items, items_later, functools.partial(items)):
+        with pytest.raises(TypeError, match="generator"):
+            candle.accepts("numpy")(function)
+    with pytest.raises(TypeError, match="decorates functions, not property"):
+        candle.accepts("numpy")(property(len))
     with pytest.raises(TypeError, match="decorates functions, not int"):
         candle.accepts("numpy")(3)  # type: ignore[type-var]
-    with pytest.raises(ValueError, match="none of"):
-        candle.accepts("pandas")(len)([candle.zeros(2)])
+
+
+def test_unknown_frameworks_are_told_of_at_once() -> None:
+    with pytest.raises(ValueError, match="'pandas' is none of torch, numpy"):
+        candle.accepts("pandas")
+    for wrong in (len, None, np.ndarray, np.zeros(2)):  # `@candle.accepts` without a framework
+        with pytest.raises(TypeError, match="named by a str or its module"):
+            candle.accepts(wrong)
 
 
 def test_exceptions_pass() -> None:

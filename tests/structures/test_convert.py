@@ -128,6 +128,52 @@ def test_requires_grad_is_refused_and_detach_named() -> None:
         assert caught.value.__notes__ == ["this tensor is at tree['layers'][0]['w']"]
 
 
+def test_detach_is_named_only_where_it_helps() -> None:
+    torch = pytest.importorskip("torch")
+
+    def inside(x: Any) -> Any:
+        with pytest.raises(BufferError, match="inside a transform") as caught:
+            candle.convert([x], "numpy")
+        assert "detach" not in str(caught.value)
+        return (x * x).sum()
+
+    torch.func.grad(inside)(torch.ones(2))
+
+
+def test_uninitialised_parameters() -> None:
+    torch = pytest.importorskip("torch")
+    state = torch.nn.LazyLinear(3).state_dict()
+    assert candle.convert(state, "torch") is state
+    for detach in (False, True):
+        with pytest.raises(BufferError, match="not initialised") as caught:
+            candle.convert(state, "numpy", detach=detach)
+        assert caught.value.plan.reasons[0].code == "no_memory"  # type: ignore[attr-defined]
+
+
+def test_many_leaves() -> None:
+    """Tens of thousands, each sharing or copied, and each overlapping the next."""
+    base = np.zeros(30_003)
+    tree = [base[i : i + 4] for i in range(30_000)]
+    shared = candle.convert(tree, "candle")
+    assert shared[-1].data_ptr() == tree[-1].ctypes.data
+    copied, copies = copies_of(lambda: candle.convert(tree, "candle", copy=True))
+    assert len(copies) == 1
+    copied[0][1] = 7
+    assert copied[1][0].item() == 7
+    assert base[1] == 0
+
+
+def test_deep_trees_raise_as_python_does() -> None:
+    tree: Any = [np.zeros(2)]
+    for _ in range(100):
+        tree = [tree]
+    assert candle.convert(tree, "candle") is not tree
+    for _ in range(100_000):
+        tree = [tree]
+    with pytest.raises(RecursionError):
+        candle.convert(tree, "candle")
+
+
 @pytest.mark.parametrize("to", ["numpy", "candle", "torch"])
 @pytest.mark.parametrize("copy", [None, False, True])
 @pytest.mark.parametrize("make", ["leaf", "parameter", "result", "subclass", "conj"])

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections import ChainMap, OrderedDict, UserDict, defaultdict, namedtuple
+from collections import (
+    ChainMap,
+    Counter,
+    OrderedDict,
+    UserDict,
+    UserList,
+    defaultdict,
+    deque,
+    namedtuple,
+)
 from dataclasses import InitVar, dataclass, field
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -59,6 +68,38 @@ class Output(OrderedDict):
         super().__setattr__(key, value)
 
 
+@dataclass
+class Settings(dict):
+    """A mapping with a field that is none of its items."""
+
+    x: Any = None
+
+
+class Checked:
+    """A descriptor that takes leaves only."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = f"_{name}"
+
+    def __get__(self, object_: Any, owner: type) -> Any:
+        return None if object_ is None else getattr(object_, self.name)
+
+    def __set__(self, object_: Any, value: Any) -> None:
+        if not isinstance(value, Leaf | None):
+            raise RuntimeError("leaves only")
+        object.__setattr__(object_, self.name, value)
+
+
+@dataclass
+class Picky:
+    x: Any = Checked()
+
+
+class Uncopied(dict):
+    def __copy__(self) -> Any:
+        raise RuntimeError("there is one of me")
+
+
 class ReadOnly(dict):
     __setitem__ = None  # type: ignore[assignment]
 
@@ -90,11 +131,21 @@ MADE: dict[str, tuple[Any, Any]] = {
     "chain map": (ChainMap({"a": Leaf()}), lambda t: t["a"]),
     "mapping proxy": (MappingProxyType({"a": Leaf()}), lambda t: t["a"]),
     "items and attributes": (output(), lambda t: t.logits),
+    "counter": (Counter(a=Leaf()), lambda t: t["a"]),
+    "deque": (deque([1, Leaf()], maxlen=4), lambda t: t[1]),
+    "deque subclass": (type("Frames", (deque,), {})([Leaf()]), lambda t: t[0]),
+    "user list": (UserList([Leaf()]), lambda t: t[0]),
+    "namespace": (SimpleNamespace(n=1, x=Leaf()), lambda t: t.x),
+    "item of a dataclass": (Settings(), lambda t: t["a"]),
+    "field of a mapping": (Settings(Leaf()), lambda t: t.x),
     "dataclass": (Batch(Leaf(), 3), lambda t: t.x),
     "field without init": (Batch(1), lambda t: t.made[0]),
     "frozen dataclass with slots": (Frozen(Leaf()), lambda t: t.x),
     "nested": ({"a": [(Frozen([Leaf()]),)]}, lambda t: t["a"][0][0].x[0]),
 }
+
+
+MADE["item of a dataclass"][0]["a"] = Leaf()
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -119,6 +170,15 @@ def test_other_members_stay() -> None:
     assert replaced(Batch(Leaf(), 7)).n == 7
     made = replaced(output())
     assert made.logits is made["logits"]
+    frames = replaced(deque([1, Leaf()], maxlen=2))
+    assert (frames[0], frames.maxlen, len(frames)) == (1, 2, 2)
+    point = type("Noted", (Point,), {})(Leaf(), 1)
+    point.note = "kept"
+    assert replaced(point).note == "kept"
+    both = Settings(Leaf())
+    both["a"] = Leaf()
+    new = replaced(both)
+    assert [type(x) for x in (new.x, new["a"], both.x, both["a"])] == [Other, Other, Leaf, Leaf]
 
 
 class Opaque:
@@ -130,6 +190,7 @@ class Opaque:
     "tree",
     [
         *([], {}, (), 1, None, "a", b"a", {1, 2}, Opaque(), Leaf, Batch, len, range(3)),
+        *(deque([1]), UserList([1]), SimpleNamespace(a=1), Settings(1), slice(1), iter([1])),
         {"a": [1, (2, Point(3, 4))]},
         Frozen(3),
         OrderedDict(a=1),
@@ -140,6 +201,38 @@ class Opaque:
 )
 def test_left_alone(tree: Any) -> None:
     assert replaced(tree) is tree
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: {x},
+        lambda x: frozenset([x]),
+        lambda x: iter([x]),
+        lambda x: (each for each in [x]),
+        lambda x: map(id, [x]),
+        lambda x: {1: x}.values(),
+        slice,
+        lambda x: {x: 1},
+        lambda x: Opaque(),
+    ],
+    ids=["set", "frozenset", "iterator", "generator", "map", "view", "slice", "key", "object"],
+)
+def test_what_is_in_them_is_left_alone(make: Any) -> None:
+    """Looking into an iterator would use it up; a tensor is in a set, and a key, by its hash."""
+    tree = make(Leaf())
+    assert replaced([tree])[0] is tree
+
+
+class Raising(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise RuntimeError(f"no {name}")
+
+
+@pytest.mark.parametrize("base", [object, tuple, list, dict, deque])
+def test_classes_whose_metaclass_raises(base: type) -> None:
+    made = Raising("Made", (base,), {})()
+    assert replaced([made])[0] is made
 
 
 def test_unchanged_part_is_the_same_object() -> None:
@@ -180,6 +273,22 @@ def test_cycles() -> None:
     assert replaced(mapping)["me"]["me"]["me"]["x"].__class__ is Other
 
 
+@pytest.mark.parametrize("make", [deque, UserList, SimpleNamespace, Settings])
+def test_other_cycles(make: Any) -> None:
+    tree = make()
+    members: Any = tree if hasattr(tree, "append") else []
+    members.append(Leaf())
+    members.append(tree)
+    if isinstance(tree, SimpleNamespace):
+        tree.members = members
+    elif isinstance(tree, Settings):
+        tree["members"] = members
+    new = replaced(tree)
+    new_members = new if hasattr(new, "append") else getattr(new, "members", None) or new["members"]
+    assert isinstance(new_members[0], Other)
+    assert new_members[1] is new
+
+
 def test_cycle_of_nothing() -> None:
     tree: list[Any] = []
     tree.append(tree)
@@ -188,11 +297,12 @@ def test_cycle_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "tree", [ReadOnly(a=Leaf()), Stubborn(a=Leaf())], ids=["read-only", "stubborn"]
+    "tree", [ReadOnly(a=Leaf()), Stubborn(a=Leaf()), Picky(Leaf()), Uncopied(a=Leaf())], ids=repr
 )
 def test_what_cannot_be_made(tree: Any) -> None:
-    with pytest.raises(TypeError):
-        replaced(tree)
+    with pytest.raises(TypeError, match=f"make a {type(tree).__name__} of other members") as caught:
+        replaced([tree])
+    assert caught.value.__cause__ is not None
 
 
 def test_tuple_that_cannot_be_made() -> None:
@@ -209,14 +319,6 @@ def test_path_of_a_leaf() -> None:
     tree = {"a": [1, Point(Leaf(), Frozen({"b": (wanted,)}))]}
     assert path_to(wanted, tree, leaf) == "['a'][1][1].x['b'][0]"
     assert path_to(Leaf(), tree, leaf) == ""
-
-
-def test_attrs() -> None:
-    attrs = pytest.importorskip("attrs")
-    cls = attrs.make_class("Row", ["x", "n"], frozen=True)
-    new = replaced(cls(Leaf(), 2))
-    assert isinstance(new.x, Other)
-    assert new.n == 2
 
 
 def test_attrs_by_its_protocol() -> None:

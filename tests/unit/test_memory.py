@@ -131,3 +131,35 @@ def test_owners(framework: Any) -> None:
         assert isinstance(kept, torch.UntypedStorage)
         assert kept.data_ptr() == x.data_ptr()
     assert candle.owner(object) is object
+
+
+def test_owner_of_what_has_no_storage(framework: Any) -> None:
+    """It is its own: sparse tensors, those inside a transform, uninitialised ones."""
+    torch = framework("torch")
+    for x in (
+        torch.eye(2).to_sparse(),
+        torch.ones(2, 2).to_mkldnn(),
+        torch.nn.parameter.UninitializedParameter(),
+    ):
+        assert candle.owner(x) is x
+
+    def inside(x: Any) -> Any:
+        assert candle.owner(x) is x
+        return x
+
+    torch.func.vmap(inside)(torch.ones(2, 2))
+
+
+def test_owners_in_a_circle() -> None:
+    class Circular(np.ndarray):
+        other: Any
+
+        @property
+        def base(self) -> Any:  # type: ignore[override]
+            return self.other
+
+    a, b = np.zeros(2).view(Circular), np.zeros(2).view(Circular)
+    a.other, b.other = b, a
+    assert candle.owner(a) is b
+    a.other = a
+    assert candle.owner(a) is a

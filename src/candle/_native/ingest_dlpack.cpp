@@ -99,12 +99,14 @@ bool right_version(const DLPackVersion& version, const char* producer) {
   return false;
 }
 
-bool ask_device(const Ingest& ingest, Announced* announced) {
+/// False with an error set, or with what the framework's own file gives instead in `result`.
+bool ask_device(const Ingest& ingest, const TypeRecord& record, Announced* announced,
+                PyObject** result) {
   Ref method = protocol_attribute(ingest, state.names.dlpack_device);
   if (!method) return !PyErr_Occurred();
   Ref answer = Ref::steal(PyObject_CallNoArgs(method.get()));
   if (!answer) {
-    blame_producer(ingest.producer());
+    *result = failed(ingest, record);
     return false;
   }
   if (!PyTuple_Check(answer.get()) || PyTuple_GET_SIZE(answer.get()) != 2) {
@@ -353,7 +355,7 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
   const Ref method = protocol_attribute(ingest, state.names.dlpack);
   if (!method) return PyErr_Occurred() != nullptr;
   Announced announced;
-  if (!ask_device(ingest, &announced)) return true;
+  if (!ask_device(ingest, record, &announced, result)) return true;
   bool old_signature = legacy;
   Ref capsule = announced.known && !host_memory(announced.device)
                     ? ask_device_capsule(ingest, record, announced.device, &old_signature)

@@ -54,7 +54,11 @@ def _refuse_traced(x: object) -> NoReturn:
 
 
 def _explain(x: Any) -> object:
-    """Give integers below a byte as numpy's, which is a copy: jax exports them in no other way."""
+    """Refuse deleted arrays; give integers below a byte as numpy's, in a copy: the only way out."""
+    if x.is_deleted():
+        refuse(
+            "dlpack_versioned", "no_memory", "the array was deleted, or donated to jit", "jax.Array"
+        )
     name = str(x.dtype)
     if name in ("int2", "uint2"):
         refuse("dlpack_versioned", "no_dtype", f"candle has no {name}", "jax.Array")

@@ -67,6 +67,8 @@ def dtype_in(dtype: Any) -> int:
 def _lack(dtype: Any) -> tuple[str, str]:
     """Give the reason, code and fact, why candle has no such dtype."""
     kind = dtype.kind
+    if kind in "SUT":
+        return "text", f"the elements are text ({dtype})"
     if dtype.hasobject or kind == "O":
         return "python_objects", "the array holds Python objects, not numbers"
     if dtype.names is not None:
@@ -75,8 +77,6 @@ def _lack(dtype: Any) -> tuple[str, str]:
         return "datetime", f"the elements are {dtype}, times that candle has no dtype for"
     if kind in "fc":
         return "long_double", f"candle has no {dtype}: it differs from machine to machine"
-    if kind in "SUT":
-        return "text", f"the elements are text ({dtype})"
     if dtype.type.__name__ == "void":
         return "bits", f"the elements are {dtype}, bytes without a meaning"
     return "no_dtype", f"candle has no {dtype}"

@@ -103,17 +103,27 @@ def _byte_dtypes(torch: Any) -> tuple[object, ...]:
     return tuple(getattr(torch, name) for name in _BYTES if hasattr(torch, name))
 
 
+def _refuse_wrapper(torch: Any, x: Any) -> NoReturn:
+    """Refuse a subclass whose elements its own code makes; torch's own by what they are."""
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
+    if fakes is not None and isinstance(x, fakes.FakeTensor):
+        _refuse("no_memory", "the tensor is a FakeTensor: a shape and a device without elements")
+    with torch._C.DisableTorchFunctionSubclass():
+        if x.is_nested:
+            _refuse("nested", "the tensor is nested: its parts have shapes of their own")
+    name = type(x).__name__
+    _refuse("wrapper", f"{name} is a torch wrapper subclass, whose elements its own code makes")
+
+
 def _plain(x: Any) -> object:
     """Give an exact torch.Tensor over a subclass's memory; refuse wrappers, which have none."""
     torch = _module()
-    cls = type(x)
-    dispatch = getattr(cls, "__torch_dispatch__", None)
+    if torch.nn.parameter.is_lazy(x):
+        _refuse("no_memory", "the parameter is not initialised: it has not even a shape yet")
+    dispatch = getattr(type(x), "__torch_dispatch__", None)
     plain = (torch.Tensor.__torch_dispatch__, torch._C._disabled_torch_dispatch_impl)
     if dispatch is not None and dispatch not in plain:
-        _refuse(
-            "wrapper",
-            f"{cls.__name__} is a torch wrapper subclass, whose elements its own code makes",
-        )
+        _refuse_wrapper(torch, x)
     with torch._C.DisableTorchFunctionSubclass():
         if x.requires_grad:  # under no_grad() the plain tensor would not
             _refuse("requires_grad", "the tensor requires grad, and candle records no gradients")
@@ -155,7 +165,12 @@ def record(cls: type, base: type) -> Record | None:
 def owner(x: Any) -> object:
     """Give the storage that a tensor lies in."""
     torch = _module()
-    return x.untyped_storage() if isinstance(x, torch.Tensor) else None
+    if not isinstance(x, torch.Tensor):
+        return None
+    try:
+        return x.untyped_storage()
+    except (NotImplementedError, RuntimeError, ValueError):  # sparse, in a transform, uninitialised
+        return None
 
 
 def current_stream(index: int) -> int:
@@ -218,7 +233,9 @@ def door() -> tuple[object, object, object, object]:
 
 def detached(x: Any) -> Any:
     """Give a tensor that is no part of autograd: the tensor itself where it is none."""
-    return x.detach() if x.requires_grad else x
+    if not x.requires_grad or sys.modules["torch"].nn.parameter.is_lazy(x):
+        return x  # an uninitialised one is refused, in better words than torch's
+    return x.detach()
 
 
 def _give(t: Tensor, copy: bool | None) -> Any:

@@ -11,17 +11,25 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["examples", "hazards", "target"]
+__all__ = ["demand", "examples", "hazards", "target"]
 
-_demand = _core.Demand("tvm_ffi", negative_strides=False, read_only=False, host_only=False)
-_on_your_word = _core.Demand("tvm_ffi", negative_strides=False, host_only=False)
+_demand = _core.Demand(
+    "tvm_ffi", negative_strides=False, read_only=False, host_only=False, route="exchange"
+)
+_on_your_word = _core.Demand("tvm_ffi", negative_strides=False, host_only=False, route="exchange")
+
+
+def demand() -> _core.Demand:
+    """Say what tvm-ffi takes."""
+    return _demand
 
 
 def target() -> Target:
     """Import tvm-ffi; read-only memory is copied, or shared on the caller's word."""
     import tvm_ffi
 
-    take = tvm_ffi.from_dlpack
+    def take(t: Tensor) -> Any:
+        return _core.quietly(tvm_ffi.from_dlpack, t)  # `conform` has told of the move
 
     def give(t: Tensor, copy: bool | None) -> Any:
         return take(_core.conform(t, _on_your_word if copy is False else _demand, copy))
