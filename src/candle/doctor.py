@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from . import frameworks, neighbours
@@ -12,20 +14,33 @@ from .convert import convert
 from .ledger import listening
 from .testing.sharing import shares_memory
 from .testing.trial import trial
+from .threads import get_num_threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .plan import Plan
 
 __all__ = ["examine", "main", "route"]
 
+_NAME = 32  # more than a framework's name has bytes
+_PATIENCE = 120  # seconds: a cold import of every framework may take half a minute
 
-def examine() -> dict[str, Any]:
+
+def examine(
+    left_out: dict[str, str] | None = None, begin: Callable[[str], object] = str
+) -> dict[str, Any]:
     """Look at this environment.
 
-    Imports every framework that is installed, and moves small tensors between all of them. What may
-    end the process is tried in a fork of it.
+    Imports every framework that is installed, and moves small tensors between all of them. Hazards
+    that may end the process are tried in a fork of it.
+
+    Parameters
+    ----------
+    left_out : dict, optional
+        Frameworks that are not touched, and why.
+    begin : callable, optional
+        Told the name of each framework before anything is done with it.
 
     Returns
     -------
@@ -33,8 +48,19 @@ def examine() -> dict[str, Any]:
         ``candle``, ``frameworks``, ``pairs``, ``hazards``, ``clashes``, ``machine``, ``cuda``; what
         ``python -m candle --json`` prints.
     """
-    found = {name: _look_for(name) for name in frameworks.known()}
+    found = {}
+    for name in frameworks.known():
+        begin(name)
+        why = (left_out or {}).get(name)
+        found[name] = _look_for(name) if why is None else {"error": why}
     usable = [name for name, entry in found.items() if "error" not in entry]
+    pairs, hazards = [], {}
+    for name in usable:
+        begin(name)
+        pairs += _pairs(name, usable)
+        told = _hazards(name)
+        if told:
+            hazards[name] = told
     return {
         "candle": {
             "version": _version("candle-dlpack") or sys.modules["candle"].__version__,
@@ -42,8 +68,8 @@ def examine() -> dict[str, Any]:
             "python": sys.version.partition(" ")[0],
         },
         "frameworks": found,
-        "pairs": [pair for name in usable for pair in _pairs(name, usable)],
-        "hazards": {name: told for name in usable if (told := _hazards(name))},
+        "pairs": pairs,
+        "hazards": hazards,
         "clashes": _clashes(),
         "machine": _machine(),
         "cuda": trial(_cuda),
@@ -97,7 +123,7 @@ def _look_for(name: str) -> dict[str, str]:
         if find_spec(name) is None:
             return {"error": "not installed"}
         module = __import__(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return {"error": f"{type(error).__name__}: {error}"}
     return {"version": str(getattr(module, "__version__", "unknown"))}
 
@@ -105,8 +131,9 @@ def _look_for(name: str) -> dict[str, str]:
 def _pairs(producer: str, consumers: Sequence[str]) -> list[dict[str, Any]]:
     try:
         examples = frameworks.examples(producer)
-    except Exception as error:
-        return [_entry(producer, name, "refused", _words(error)) for name in consumers]
+    except (Exception, SystemExit) as error:
+        others = [name for name in consumers if name in frameworks.TARGETS and name != producer]
+        return [_entry(producer, name, "refused", _words(error)) for name in others]
     return [
         _move(kind, x, consumer)
         for kind, x in examples.items()
@@ -141,7 +168,7 @@ def _entry(kind: str, consumer: str, outcome: str, why: str, nbytes: int = 0) ->
     return {"from": kind, "to": consumer, "outcome": outcome, "why": why, "bytes": nbytes}
 
 
-def _words(error: Exception) -> str:
+def _words(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -176,7 +203,12 @@ def _clashes() -> list[str]:
 def _machine() -> dict[str, Any]:
     threads = os.environ.get("CANDLE_NUM_THREADS")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return {"cores": cores, "CANDLE_NUM_THREADS": threads, "simd": _core.simd()}
+    return {
+        "cores": cores,
+        "threads": get_num_threads(),
+        "CANDLE_NUM_THREADS": threads,
+        "simd": _core.simd(),
+    }
 
 
 def _cuda() -> str:
@@ -201,8 +233,8 @@ def _print(report: dict[str, Any]) -> None:
     own, machine = report["candle"], report["machine"]
     print(f"candle {own['version']} in {own['folder']}, Python {own['python']}")
     print(
-        f"{machine['cores']} cores, CANDLE_NUM_THREADS "
-        f"{machine['CANDLE_NUM_THREADS'] or 'not set'}, {machine['simd']} instructions; "
+        f"{machine['cores']} cores, {machine['threads']} threads for copies (CANDLE_NUM_THREADS is "
+        f"{machine['CANDLE_NUM_THREADS'] or 'not set'}), {machine['simd']} instructions; "
         f"CUDA: {report['cuda']}"
     )
     print("\nframeworks")
@@ -230,10 +262,60 @@ def _print_pairs(pairs: list[dict[str, Any]]) -> None:
         )
 
 
+class _Ended(Exception):
+    """A framework, or nothing, and how it ended the process."""
+
+
+def _elsewhere(do: Callable[[Callable[[str], object]], Any]) -> Any:
+    """Do something in a fork of this process, as frameworks may end it, and print on the way.
+
+    `do` is given what it is to tell the names of frameworks to.
+    """
+    from mmap import mmap
+
+    with mmap(-1, _NAME) as written:
+
+        def begin(name: str) -> None:
+            written[:] = name.encode().ljust(_NAME)
+
+        said = trial(lambda: json.dumps(do(begin)), _PATIENCE)
+        if said.startswith("raised"):  # nothing ended: here it raises again, with its traceback
+            return do(begin)
+        if said.startswith(("killed", "ended", "no answer")):
+            raise _Ended(written[:].decode().strip(" \0"), said)
+    return json.loads(said)
+
+
+def _examine_all() -> dict[str, Any]:
+    """Examine in a fork, and again without each framework that ends it."""
+    if not hasattr(os, "fork"):
+        return examine()
+    left_out: dict[str, str] = {}
+    while True:
+        try:
+            report: dict[str, Any] = _elsewhere(partial(examine, left_out))
+        except _Ended as ended:
+            name, how = ended.args
+            if name in left_out or name not in frameworks.known():
+                raise SystemExit(f"python -m candle: {name} {how}") from None
+            left_out[name] = f"ends the process: {how}"
+        else:
+            return report
+
+
+def _route(producer: str, consumer: str) -> list[dict[str, Any]]:
+    if not hasattr(os, "fork"):
+        return route(producer, consumer)
+    try:
+        pairs: list[dict[str, Any]] = _elsewhere(lambda begin: route(producer, consumer))
+    except _Ended as ended:
+        return [_entry(producer, consumer, "refused", f"ends the process: {ended.args[1]}")]
+    return pairs
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``python -m candle``; 1 where packages clash, 2 for wrong arguments."""
     import argparse
-    import json
 
     parser = argparse.ArgumentParser("python -m candle", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
@@ -243,11 +325,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.route:
         try:
-            pairs = route(*options.route)
+            pairs = _route(*options.route)
         except ValueError as error:
             parser.error(str(error))
         print(json.dumps(pairs, indent=2)) if options.json else _print_pairs(pairs)
         return 0
-    report = examine()
+    report = _examine_all()
     print(json.dumps(report, indent=2)) if options.json else _print(report)
     return 1 if report["clashes"] else 0

@@ -113,8 +113,15 @@ def _compare(a: Tensor, b: Any, equal: bool) -> Any:
         if a.dtype.kind == "pair":
             a, other = a.view("uint8"), other.view("uint8")
         b = other.numpy()
+    import numpy as np
+
     values = a.numpy()
-    return _core.asarray(values == b if equal else values != b)
+    try:
+        if isinstance(b, int) and b.bit_length() > 63 and a.dtype.kind in ("real", "complex"):
+            b = np.float64(b)  # ml_dtypes take no longer ints
+        return _core.asarray(values == b if equal else values != b)
+    except OverflowError:  # an int that no element can be
+        return _core.asarray(np.full(values.shape, not equal))
 
 
 class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)

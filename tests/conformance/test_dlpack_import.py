@@ -255,3 +255,26 @@ def test_pinned_memory_stays_pinned() -> None:
     assert info(t.__dlpack__(max_version=(1, 3))).device == (3, 0)
     assert t.tolist() == [0.0, 1.0, 2.0, 3.0]
     assert t.copy().__dlpack_device__() == (1, 0)
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise Speechless
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"raises": Speechless()}, {"device_answer": Speechless()}, {"device_answer": Unshown()}],
+    ids=["export", "device", "what is no device"],
+)
+def test_what_cannot_be_put_in_words_is_refused(attributes: dict[str, Any]) -> None:
+    producer = Producer(shape=(2,), **attributes)
+    with pytest.raises(BufferError, match=r"does not export its memory: .*Speechless$") as caught:
+        candle.from_dlpack(producer)
+    assert isinstance(caught.value.__cause__, Speechless)
+    assert candle.explain(producer, "numpy").reasons[0].code == "producer"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -57,6 +58,7 @@ def test_hazards(report: dict[str, Any]) -> None:
 
 
 def test_machine(report: dict[str, Any]) -> None:
+    assert report["machine"]["threads"] == candle.get_num_threads()
     assert report["machine"]["simd"] in ("avx512", "avx2", "baseline")
     assert report["cuda"].startswith(("no driver", "a driver", "driver for CUDA"))
     assert report["candle"]["folder"] == str(PACKAGE)
@@ -93,6 +95,60 @@ def test_framework_that_fails_to_import(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "cupy", raising=False)
     assert doctor._look_for("cupy") == {"error": "OSError: no libcudart"}
+
+
+BROKEN = {
+    "torch": "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
+    "jax": "raise SystemExit('no more of this')",
+    "cupy": "import os; os._exit(3)",
+    "tvm_ffi": "print('hello'); __version__ = 3",
+    "pyarrow": "raise OSError('libarrow.so: cannot open')",
+}
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Packages in the frameworks' places, none of which works."""
+    for name, code in BROKEN.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return tmp_path
+
+
+def test_frameworks_that_are_broken(broken: Path, run_child: Callable[..., Any]) -> None:
+    """Each is told of; none ends it, and nothing but JSON is printed."""
+    child = run_child("-m", "candle", "--json")
+    assert child.returncode == 0, child.stderr
+    report = json.loads(child.stdout)
+    errors = {name: entry.get("error") for name, entry in report["frameworks"].items()}
+    assert errors["torch"] == "ends the process: killed by SIGSEGV"
+    assert errors["jax"] == "SystemExit: no more of this"
+    assert errors["cupy"] == "ends the process: ended with status 3"
+    assert errors["pyarrow"] == "OSError: libarrow.so: cannot open"
+    assert report["frameworks"]["tvm_ffi"]["version"] == "3"
+    tried = {(pair["from"], pair["to"]): pair["outcome"] for pair in report["pairs"]}
+    assert tried["candle", "tvm_ffi"] == tried["tvm_ffi", "candle"] == "refused"
+    assert all(one != other for one, other in tried)
+    assert "no attribute" in report["hazards"]["tvm_ffi"][0]
+
+
+@pytest.mark.parametrize(
+    ("producer", "consumer", "words"),
+    [
+        ("torch", "candle", "killed by SIGSEGV"),
+        ("candle", "cupy", "ended with status 3"),
+        ("jax", "candle", "SystemExit: no more of this"),
+        ("candle", "tvm-ffi", "no attribute"),
+    ],
+)
+def test_route_of_broken_ones(
+    broken: Path, run_child: Callable[..., Any], producer: str, consumer: str, words: str
+) -> None:
+    said = run_child("-m", "candle", "--route", producer, consumer, "--json").check()
+    (pair,) = json.loads(said)
+    assert pair["outcome"] == "refused"
+    assert words in pair["why"]
 
 
 # Packages of the same name.

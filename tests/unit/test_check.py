@@ -137,6 +137,87 @@ def test_candle_breaks_nothing(make: Any) -> None:
     assert {finding.clause for finding in report.findings} == set(CLAUSES)
 
 
+class Exporter:
+    """Exports soundly, in what a subclass does not change."""
+
+    def __dlpack_device__(self) -> Any:
+        return (1, 0)
+
+    def __dlpack__(self, **keywords: Any) -> Any:
+        return SOUND.__dlpack__(**keywords)
+
+
+SOUND = candle.zeros((2, 3))
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Unshown:
+    def __repr__(self) -> str:
+        raise RuntimeError("nothing to see")
+
+
+class PyCapsule:
+    """No capsule, for all its name."""
+
+
+def raising(error: BaseException) -> Any:
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        raise error
+
+    return call
+
+
+HOSTILE: dict[str, tuple[str, Any, str]] = {
+    "device is None": ("__dlpack_device__", lambda self: None, "device"),
+    "device is a list": ("__dlpack_device__", lambda self: [1, 0], "device"),
+    "device is empty": ("__dlpack_device__", lambda self: (), "device"),
+    "device is text": ("__dlpack_device__", lambda self: "cpu", "device"),
+    "device is of text": ("__dlpack_device__", lambda self: ("cpu", 0), "device"),
+    "device cannot be shown": ("__dlpack_device__", lambda self: Unshown(), "device"),
+    "device is another": ("__dlpack_device__", lambda self: (2, 0), "same device"),
+    "device exits": ("__dlpack_device__", raising(SystemExit(3)), "device"),
+    "device is speechless": ("__dlpack_device__", raising(Speechless()), "device"),
+    "none": ("__dlpack__", lambda self, **keywords: None, "legacy"),
+    "itself": ("__dlpack__", lambda self, **keywords: self, "legacy"),
+    "something called PyCapsule": ("__dlpack__", lambda self, **keywords: PyCapsule(), "legacy"),
+    "speechless": ("__dlpack__", raising(Speechless()), "legacy"),
+    "surrogates": ("__dlpack__", raising(ValueError("\udc80")), "legacy"),
+    "endless": ("__dlpack__", lambda self, **keywords: self.__dlpack__(), "legacy"),
+    "exits": ("__dlpack__", raising(SystemExit(3)), "legacy"),
+    "no table": ("__dlpack_c_exchange_api__", 3, "exchange table"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_exporters(name: str) -> None:
+    attribute, value, clause = HOSTILE[name]
+    trials = name in ("exits", "speechless", "something called PyCapsule")
+    report = check(type("Hostile", (Exporter,), {attribute: value})(), trials=trials)
+    assert clause in {finding.clause for finding in report.broken}
+    assert {finding.clause for finding in report.findings} == set(CLAUSES)
+    assert repr(report)
+
+
+def test_an_exporter_without_device() -> None:
+    class Exporting:
+        __dlpack__ = Exporter.__dlpack__
+
+    assert broken(Exporting()) == {"device"}
+
+
+def test_an_exporter_that_ends_the_process() -> None:
+    class Ending(Exporter):
+        def __dlpack__(self, **keywords: Any) -> Any:
+            os._exit(3)
+
+    report = check(Ending())
+    assert report.broken[0] == ("unconsumed", "broken", "ended with status 3")
+
+
 def test_report_prints() -> None:
     text = repr(check(candle.zeros(2)))
     assert text.startswith("candle.Tensor: 0 clauses broken\nkept     device")
@@ -172,3 +253,10 @@ def test_trial() -> None:
     assert trial(crash) == "killed by SIGSEGV"
     assert trial(sleep, 0.1) == "no answer in 0.1 s"
     assert trial(fail) == "raised KeyError: 'a'"
+    assert trial(raising(SystemExit(3))) == "raised SystemExit: 3"
+    assert trial(raising(ValueError("\udc80"))) == "raised ValueError: ?"
+    assert trial(lambda: os._exit(3)) == "ended with status 3"  # type: ignore[func-returns-value]
+    assert trial(lambda: "x" * 1_000_000) == "x" * 1_000_000
+    # What cannot be told ends the fork all the same.
+    assert trial(lambda: 3) == "ended with status 1"  # type: ignore[arg-type,return-value]
+    assert trial(raising(Speechless())) == "ended with status 1"

@@ -309,6 +309,25 @@ def test_equality_with_things_that_have_no_elements() -> None:
     assert t in [object(), t]
 
 
+FLOATS = ("float16", "bfloat16", "float32", "float64", "float8_e5m2", "float4_e2m1fn")
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**64), 10**400, -(10**5000)], ids=lambda n: n % 97)
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int64", "uint8", "int4", *FLOATS, "complex64", "complex128"]
+)
+def test_numbers_that_no_element_can_be(dtype: str, number: int) -> None:
+    for t in (candle.ones((2, 2)).to(dtype), candle.ones((0, 2)).to(dtype)):
+        same, other = t == number, t != number
+        assert same.tolist() == [[False, False]] * len(t)
+        assert other.tolist() == [[True, True]] * len(t)
+        assert str(same.dtype) == str(other.dtype) == "bool"
+        assert same.shape == t.shape
+    if dtype in FLOATS and dtype != "float4_e2m1fn":  # which has no infinity
+        t = candle.asarray([1.0, float("inf")]).to(dtype)
+        assert (t == number).tolist() == [False, False]
+
+
 def test_comparison_does_not_narrow_python_numbers() -> None:
     assert (candle.tensor([0.1], dtype="float64") == 0.1).tolist() == [True]
     assert (candle.tensor([1e300], dtype="float64") == [1e300]).tolist() == [True]

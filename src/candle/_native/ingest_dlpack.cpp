@@ -113,6 +113,7 @@ bool ask_device(const Ingest& ingest, const TypeRecord& record, Announced* annou
     PyErr_Format(PyExc_BufferError,
                  "%s.__dlpack_device__() gives %R, not a tuple of type and number",
                  ingest.producer(), answer.get());
+    if (!PyErr_ExceptionMatches(PyExc_BufferError)) blame_producer(ingest.producer());
     return false;
   }
   const long type = PyLong_AsLong(PyTuple_GET_ITEM(answer.get(), 0));

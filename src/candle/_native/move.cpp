@@ -76,8 +76,10 @@ void blame_producer(const char* producer, const char* fails_to) noexcept {
   Ref owned_type = Ref::steal(type);
   Ref cause = Ref::steal(value);
   Ref owned_traceback = Ref::steal(traceback);
-  PyErr_Format(PyExc_BufferError, "%s does not %s: %s: %S", producer, fails_to,
-               Py_TYPE(value)->tp_name, value);
+  const Ref words = Ref::steal(PyObject_Str(value));
+  if (!words) PyErr_Clear();  // it cannot even say what is wrong
+  PyErr_Format(PyExc_BufferError, words ? "%s does not %s: %s: %U" : "%s does not %s: %s", producer,
+               fails_to, Py_TYPE(value)->tp_name, words.get());
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
   if (value != nullptr) PyException_SetCause(value, cause.release());

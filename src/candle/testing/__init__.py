@@ -5,8 +5,9 @@ They need neither numpy nor torch, and no compiler.
 
 from .capsules import describe, info, take
 from .cases import CASES
-from .check import CLAUSES, Finding, Report, check
+from .check import check
 from .exchange import exchange_api
+from .findings import CLAUSES, Finding, Report
 from .leaks import assert_no_leak, live, live_tensors
 from .producers import Producer
 from .sharing import shares_memory

@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 import ctypes as C
-import gc
 import os
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from .._native import _core
-from . import capsules
+from . import capsules, ownership
 from .abi import IS_COPIED, IS_SUBBYTE_TYPE_PADDED, READ_ONLY, SLOTS
 from .exchange import exchange_api
+from .findings import CLAUSES, Finding, Report
 from .trial import trial
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-__all__ = ["CLAUSES", "Finding", "Report", "check"]
-
-# Clause by clause, what DLPack's header and the Python Array API standard (2024.12) ask for.
-CLAUSES = {
-    "device": "`__dlpack_device__()` gives two ints: a device type and a number",
-    "same device": "the struct names the device that `__dlpack_device__` names",
-    "keywords": "`stream`, `max_version`, `dl_device` and `copy` are taken, as keywords",
-    "legacy": "without `max_version` comes a capsule named `dltensor`, or a BufferError",
-    "versioned": "for `max_version=(1, n)` comes a capsule named `dltensor_versioned`",
-    "older consumer": "for `max_version=(0, n)` comes a `dltensor` capsule, or a BufferError",
-    "version": "the struct's major version is 1",
-    "flags": "no flag is set that the version does not define",
-    "read-only": "immutable memory is flagged READ_ONLY; a capsule that cannot say so is refused",
-    "copy=True": "a copy is made, and flagged IS_COPIED; or a BufferError",
-    "copy=False": "the same memory, not flagged IS_COPIED; or a BufferError",
-    "dl_device": "the host is exported to, and a device out of reach is a BufferError",
-    "shape": "`shape` is there where there are axes, and no extent is negative",
-    "strides": "`strides` is there where there are axes (since 1.2)",
-    "data": "`data` is not NULL under elements, and should be NULL where there are none",
-    "byte_offset": "`byte_offset` is 0, as several consumers ignore it or refuse another",
-    "alignment": "the first element lies at a multiple of its own size",
-    "dtype": "code, bits and lanes are a dtype of the standard",
-    "fresh": "each call gives a capsule, a struct and extents of its own",
-    "deleter": "there is a deleter",
-    "unconsumed": "a capsule that nobody takes calls the deleter, once, when it dies",
-    "consumed": "a capsule that was taken and renamed leaves the struct to its new owner",
-    "keeps alive": "an export holds its memory, and lets it go with the deleter",
-    "without the GIL": "the deleter may be called without the GIL, on any thread",
-    "exchange table": "the type's C exchange table is a capsule, of major version 1, and complete",
-}
+__all__ = ["check"]
 
 _CODES = {
     **dict.fromkeys((0, 1), frozenset({1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64})),
@@ -62,61 +33,7 @@ _CODES = {
 }
 _CAPSULE = "dltensor", "dltensor_versioned"
 _NEWEST = (1, 3)
-_USAGE = (
-    *("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks"),
-    *("fordblks", "keepcost"),
-)
-_EXPORTS = 10000  # of 50 bytes each, a leak is seen
-
-
-class Finding(NamedTuple):
-    """What was found out about one clause.
-
-    Attributes
-    ----------
-    clause : str
-        A key of `CLAUSES`.
-    verdict : {"kept", "broken", "note", "untried"}
-        A note is no breach: something that consumers stumble over.
-    fact : str
-        What was seen; empty where the clause is kept.
-    """
-
-    clause: str
-    verdict: str
-    fact: str = ""
-
-
-class Report:
-    """What `check` found.
-
-    Attributes
-    ----------
-    subject : str
-        The type that was looked at.
-    findings : list of Finding
-        One or more for each clause, in the order of `CLAUSES`.
-    """
-
-    def __init__(self, subject: str, findings: list[Finding]) -> None:
-        order = list(CLAUSES)
-        self.subject = subject
-        self.findings = sorted(findings, key=lambda finding: order.index(finding.clause))
-
-    @property
-    def broken(self) -> list[Finding]:
-        """The clauses that are broken."""
-        return [finding for finding in self.findings if finding.verdict == "broken"]
-
-    def __bool__(self) -> bool:
-        return not self.broken
-
-    def __repr__(self) -> str:
-        lines = [
-            f"{finding.verdict:8} {finding.clause:16} {finding.fact or CLAUSES[finding.clause]}"
-            for finding in self.findings
-        ]
-        return "\n".join([f"{self.subject}: {len(self.broken)} clauses broken", *lines])
+_CapsuleType = type(_core.Tensor.__dlpack_c_exchange_api__)
 
 
 def check(obj: Any, *, trials: bool = True) -> Report:
@@ -165,6 +82,7 @@ class _Check:
         self.obj = obj
         self.trials = trials
         self.findings: list[Finding] = []
+        self.announced: tuple[int, int] | None = None  # the device, if it is told as it should be
 
     def report(self) -> Report:
         self.device()
@@ -201,8 +119,8 @@ class _Check:
                         capsules.take(capsule).release()
                 return ""
 
-            said = self.tried(drop) if self.trials else ""
-            if said.startswith(("killed", "no answer")):
+            said = trial(drop) if self.trials else ""
+            if said.startswith(("killed", "no answer", "ended")):
                 self.say(clause, "broken", said)
         return bool(self.findings) and self.findings[-1].clause != "device"
 
@@ -214,7 +132,7 @@ class _Check:
         """Give a capsule, or the exception that came instead."""
         try:
             return self.obj.__dlpack__(**keywords)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return error.with_traceback(None)
 
     # What is asked for.
@@ -222,15 +140,17 @@ class _Check:
     def device(self) -> None:
         try:
             answer: Any = self.obj.__dlpack_device__()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self.say("device", "broken", f"it raises {_words(error)}")
             return
-        if not (
+        if (
             isinstance(answer, tuple)
             and len(answer) == 2
             and all(isinstance(part, int) for part in answer)
         ):
-            self.say("device", "broken", f"it gives {answer!r}")
+            self.announced = (int(answer[0]), int(answer[1]))
+        else:
+            self.say("device", "broken", f"it gives {_shown(answer)}")
 
     def kinds(self) -> tuple[Any, Any]:
         legacy = self.ask()
@@ -255,7 +175,7 @@ class _Check:
         )
 
     def keywords(self) -> None:
-        device = self.ask_device()
+        device = self.announced or (1, 0)
         for name, value in (
             ("stream", None),
             ("max_version", _NEWEST),
@@ -268,12 +188,6 @@ class _Check:
         given = self.ask(stream=None, max_version=_NEWEST, dl_device=device, copy=None)
         if isinstance(given, TypeError):
             self.say("keywords", "broken", f"all four together raise {_words(given)}")
-
-    def ask_device(self) -> Any:
-        try:
-            return self.obj.__dlpack_device__()
-        except Exception:
-            return (1, 0)
 
     def copies(self) -> None:
         plain = self.ask(max_version=_NEWEST)
@@ -300,7 +214,7 @@ class _Check:
                 self.say(clause, "broken", f"the {'copy' if wanted else 'memory'} comes {words}")
 
     def other_devices(self) -> None:
-        if self.ask_device()[0] != 1:
+        if self.announced is not None and self.announced[0] != 1:
             self.say("dl_device", "untried", "the object is not on the host")
             return
         given = self.ask(max_version=_NEWEST, dl_device=(1, 0))
@@ -323,12 +237,9 @@ class _Check:
             self.say("data", "note", f"{kind}: the tensor is empty, and the pointer is not NULL")
         if fields.byte_offset:
             self.say("byte_offset", "note", f"{kind}: it is {fields.byte_offset}")
-        if fields.device != tuple(self.ask_device()):
-            self.say(
-                "same device",
-                "broken",
-                f"{kind}: {fields.device}, announced was {self.ask_device()!r}",
-            )
+        if self.announced not in (None, fields.device):
+            words = f"{kind}: {fields.device}, announced was {self.announced}"
+            self.say("same device", "broken", words)
         immutable = self.immutable_address()
         if fields.address == immutable and not (fields.flags or 0) & READ_ONLY:
             why = "the flag is missing" if fields.flags is not None else "it cannot say so"
@@ -338,7 +249,7 @@ class _Check:
         """Say where the object's elements are, if they must not be written."""
         try:
             t = _core.shared(self.obj)
-        except (BufferError, TypeError):
+        except (BufferError, TypeError, SystemExit):
             return None
         return t.data_ptr() if t.readonly and t.size else None
 
@@ -368,89 +279,11 @@ class _Check:
                 continue
             del capsule
             if not self.trials:
-                for clause in ("unconsumed", "consumed", "keeps alive", "without the GIL"):
+                for clause in ownership.CLAUSES:
                     self.say(clause, "untried", "")
                 continue
-            self.dropped(kind, keywords)
-            self.let_go(kind, keywords)
-            self.off_the_gil(kind, keywords)
-
-    def dropped(self, kind: str, keywords: dict[str, Any]) -> None:
-        """Put a deleter that counts in front of the struct's own, and drop the capsule.
-
-        A capsule's destructor need not go by the struct's deleter: one that nobody took may free
-        the struct in a way of its own.
-        """
-        for clause, taken in (("unconsumed", False), ("consumed", True)):
-
-            def count(taken: bool = taken) -> str:
-                calls: list[int] = []
-                capsule = self.ask(**keywords)
-                struct = capsules.managed(capsule)
-                own = capsules.DELETER(struct.deleter)
-
-                def delete(address: int) -> None:
-                    calls.append(address)
-                    if len(calls) == 1:
-                        own(address)
-
-                counting = capsules.DELETER(delete)
-                struct.deleter = C.cast(counting, C.c_void_p).value
-                owner = capsules.take(capsule) if taken else None
-                del capsule
-                if calls[taken is False :]:
-                    return f"the deleter is called {len(calls)} times"
-                if owner is not None:
-                    owner.release()
-                return ""
-
-            said = self.tried(count)
-            if said:
+            for clause, said in ownership.breaches(self.obj, partial(self.ask, **keywords)):
                 self.say(clause, "broken", f"{kind}: {said}")
-
-    def let_go(self, kind: str, keywords: dict[str, Any]) -> None:
-        """Count references and memory over many exports, taken and not."""
-
-        def export(taken: bool) -> None:
-            capsule = self.ask(**keywords)
-            if taken:
-                capsules.take(capsule).release()
-
-        for taken in (False, True):
-            clause = "keeps alive" if taken else "unconsumed"
-
-            def grow(taken: bool = taken) -> str:
-                for _ in range(1000):
-                    export(taken)
-                gc.collect()
-                references, before = sys.getrefcount(self.obj), _held()
-                for _ in range(_EXPORTS):
-                    export(taken)
-                gc.collect()
-                more = sys.getrefcount(self.obj) - references
-                if more:
-                    return f"{more / _EXPORTS:g} references to the object are left by each"
-                grown = _held() - before
-                return (
-                    f"about {grown // _EXPORTS} bytes are left by each" if grown > 1 << 19 else ""
-                )
-
-            said = self.tried(grow)
-            if said:
-                self.say(clause, "broken", f"{kind}: {said}")
-
-    def off_the_gil(self, kind: str, keywords: dict[str, Any]) -> None:
-        def release() -> str:
-            for foreign in (False, True):
-                capsules.take(self.ask(**keywords)).release(foreign_thread=foreign)
-            return ""
-
-        said = self.tried(release)
-        if said:
-            self.say("without the GIL", "broken", f"{kind}: {said}")
-
-    def tried(self, do: Callable[[], str]) -> str:
-        return trial(do)
 
     def exchange_table(self) -> None:
         cls = type(self.obj)
@@ -500,40 +333,30 @@ def _faults(fields: capsules.TensorInfo) -> Iterator[tuple[str, str]]:
 
 
 def _name(capsule: object) -> str | None:
-    return capsules.capsule_name(capsule) if type(capsule).__name__ == "PyCapsule" else None
+    return capsules.capsule_name(capsule) if type(capsule) is _CapsuleType else None
 
 
 def _is_capsule(x: object) -> bool:
     return _name(x) in _CAPSULE
 
 
-def _words(error: Exception) -> str:
-    text = " ".join(str(error).split())
+def _shown(x: object) -> str:
+    try:
+        return repr(x)
+    except Exception:  # whatever its author did not foresee
+        return f"an object of {type(x).__name__}"
+
+
+def _words(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # likewise
+        text = "it has no words"
     return f"{type(error).__name__}: {text if len(text) < 100 else text[:99] + '…'}"
 
 
 def _got(x: object) -> str:
-    if isinstance(x, Exception):
+    if isinstance(x, BaseException):
         return f"it raises {_words(x)}"
     name = _name(x)
     return f"it gives {type(x).__name__}" if name is None else f"it gives a capsule named {name!r}"
-
-
-class _Usage(C.Structure):
-    """What glibc's `mallinfo2` says of its memory."""
-
-    _fields_ = tuple((name, C.c_size_t) for name in _USAGE)
-
-
-def _held() -> int:
-    """Bytes in use: by glibc's count, and about so many in the interpreter's own small blocks.
-
-    Growth of the process shows no leak that goes into memory which was free before.
-    """
-    small = 48 * sys.getallocatedblocks()
-    usage = getattr(C.CDLL(None), "mallinfo2", None)
-    if usage is None:
-        return small
-    usage.restype = _Usage
-    found = usage()
-    return small + int(found.uordblks) + int(found.hblkhd)

@@ -6,11 +6,13 @@ import faulthandler
 import os
 import select
 import signal
+import time
 import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
 __all__ = ["trial"]
 
@@ -21,32 +23,52 @@ def trial(do: Callable[[], str], seconds: float = 10) -> str:
     Returns
     -------
     str
-        What `do` returned; ``"killed by SIGSEGV"`` and the like; ``"no answer in 10 s"``;
-        ``"raised ..."``. The fork writes nothing to stderr.
+        What `do` returned; ``"killed by SIGSEGV"`` and the like; ``"ended with status 3"``;
+        ``"no answer in 10 s"``; ``"raised ..."``. The fork prints nothing.
     """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of threads that the fork will not have
         child = os.fork()
     if child == 0:
+        _run(do, writing)
+    os.close(writing)
+    said = b""
+    late = time.monotonic() + seconds
+    try:
+        while select.select([reading], [], [], max(0.0, late - time.monotonic()))[0]:
+            part = os.read(reading, 1 << 16)
+            if not part:
+                break
+            said += part
+        else:
+            os.kill(child, signal.SIGKILL)
+            return f"no answer in {seconds:g} s"
+    finally:
+        os.close(reading)
+        _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
+    if status:
+        return f"ended with status {os.waitstatus_to_exitcode(status)}"
+    return said.decode(errors="replace")
+
+
+def _run(do: Callable[[], str], writing: int) -> NoReturn:
+    """Be the fork: whatever happens, it ends here."""
+    status = 1
+    try:
         faulthandler.disable()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)
+        os.dup2(nowhere, 2)
         try:
             said = do()
         except BaseException as error:
             said = f"raised {type(error).__name__}: {error}"
-        os.write(writing, said.encode()[:4000])
-        os._exit(0)
-    os.close(writing)
-    try:
-        if not select.select([reading], [], [], seconds)[0]:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return f"no answer in {seconds:g} s"
-        said = os.read(reading, 4000).decode(errors="replace")
-        _, status = os.waitpid(child, 0)
+        rest = said.encode(errors="replace")
+        while rest:
+            rest = rest[os.write(writing, rest) :]
+        status = 0
     finally:
-        os.close(reading)
-    if os.WIFSIGNALED(status):
-        return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
-    return said
+        os._exit(status)
