@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TESTS = """
 import asyncio
+import unittest
 
 import pytest
 
@@ -51,7 +52,27 @@ def test_trace(candle_trace):
     assert [move.nbytes for move in candle_trace.copies] == [24]
     assert candle_trace[0].where.startswith(__file__)
 
+@pytest.mark.no_copies("order")
+def test_wrong_mark():
+    pass
+
+@pytest.mark.no_copies(allow=candle.ReasonCode.ORDER)
+def test_code():
+    turned().contiguous()
+
+class TestCase(unittest.TestCase):
+    @pytest.mark.no_copies
+    def test_unit(self):
+        with self.assertRaises(candle.CopyError):
+            turned().contiguous()
+
 class TestClass:
+    pytestmark = pytest.mark.no_copies
+
+    def test_class_mark(self):
+        with pytest.raises(candle.CopyError):
+            turned().contiguous()
+
     @pytest.mark.no_copies(allow=24)
     def test_budget(self):
         turned().contiguous()
@@ -83,7 +104,9 @@ def outcome(tmp_path: Path, run_child: Callable[..., children.Child]) -> str:
 def test_fixtures_and_mark(outcome: str) -> None:
     failed = {"test_copies", "test_marked", "test_task"}
     passed = {"test_shares", "test_free", "test_allowed", "test_trace", "TestClass::test_budget"}
-    for names, word in ((failed, "FAILED"), (passed, "PASSED")):
+    passed |= {"test_code", "TestCase::test_unit", "TestClass::test_class_mark"}
+    wrong = {"test_wrong_mark"}
+    for names, word in ((failed, "FAILED"), (passed, "PASSED"), (wrong, "ERROR")):
         for name in names:
             assert re.search(rf"{word} \S*test_it.py::{name}\b", outcome), outcome
     assert "CopyError" in outcome

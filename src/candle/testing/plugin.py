@@ -23,7 +23,7 @@ def no_copies(request: pytest.FixtureRequest) -> Iterator[strict]:
     beside it.
     """
     mark = request.node.get_closest_marker("no_copies")
-    block = strict(**({} if mark is None else mark.kwargs))
+    block = strict() if mark is None else strict(*mark.args, **mark.kwargs)
     with block:
         yield block
 
