@@ -32,6 +32,7 @@ __all__ = [
     "empty",
     "empty_like",
     "eye",
+    "from_arrow",
     "from_dlpack",
     "full",
     "full_like",
@@ -47,6 +48,7 @@ __all__ = [
 ]
 
 asarray = _core.asarray
+from_arrow = _core.from_arrow
 from_dlpack = _core.from_dlpack
 
 _chunk = 1 << 14  # numbers that are made in Python at a time

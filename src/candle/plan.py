@@ -30,6 +30,11 @@ REMEDIES: Final = {
     "no_export": "allow the copy, or convert it there to a dtype that its framework exports",
     "device": "allow the copy: cupy or torch copies it across",
     "python_values": "allow the copy, or start from an array",
+    "bitmap": 'allow the copy, or use a byte for each: x.cast("int8"), t.view("uint8")',
+    "chunks": "allow the copy, or take them one by one: "
+    'candle.from_arrow(x, chunks="list"); or join them first: x.combine_chunks()',
+    "columns": "allow the copy, or take one column: candle.from_arrow(x, column=0)",
+    "filled": 'share the values and take their mask: candle.from_arrow(x, nulls="mask")',
     # From here on a copy does not help.
     "dtype_unknown": 'convert first: t.to("float32"), or to any dtype that both know',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
@@ -39,10 +44,17 @@ REMEDIES: Final = {
     "no_cast": "take the real part first, with the framework it comes from",
     "pairs": 'take pairs apart first: t.view("float4_e2m1fn"); make them last: '
     't.to("float4_e2m1fn").view("float4_e2m1fn_x2")',
+    "no_axes": "give it an axis first: t.reshape(1)",
+    "long_rows": "make rows of fewer elements first, with t.reshape()",
     "no_dtype": 'convert it first, with its own framework: x.astype("int8"), x.cast("float32") or '
     "the like",
     "masked": "fill the mask first: x.filled(value)",
-    "nulls": "fill the nulls first: x.fill_null(value); or drop them: x.drop_null()",
+    "nulls": "fill the nulls first: x.fill_null(value); or drop them: x.drop_null(); or take them "
+    'as a mask: candle.from_arrow(x, nulls="mask")',
+    "ragged": "pad the rows to one length first; or take their items alone: x.flatten()",
+    "encoded": "decode it first: x.dictionary_decode(), or x.cast(x.type.value_type)",
+    "mixed": 'name one dtype for all: candle.from_arrow(x, dtype="float64"); or take one column: '
+    "candle.from_arrow(x, column=0)",
     "sparse": "make it dense first: x.to_dense(), or x.todense() where it has that",
     "no_memory": "give it memory first; a meta, fake or emptied tensor has a shape and no elements",
     "traced": "hand it over outside of the function that is transformed or traced",
@@ -51,7 +63,8 @@ REMEDIES: Final = {
     "wrapper": "unwrap it first, with the library that made it",
     "python_objects": "make it of numbers first; object arrays often come of ragged lists",
     "structured": 'take one field at a time: x["name"]',
-    "datetime": 'take its integers first: x.view("int64")',
+    "datetime": 'take its integers first: x.view("int64"), or '
+    'candle.from_arrow(x, times="integers")',
     "long_double": 'convert it first: x.astype("float64"), or x.astype("complex128") if complex',
     "text": "encode the text as numbers first",
     "bits": 'view it as an integer dtype first: x.view("uint8") in numpy, x.view(torch.uint8)',

@@ -6,13 +6,6 @@
 
 namespace candle {
 
-namespace {
-
-constexpr int64_t gil_free_bytes =
-    1 << 16;  // below this a copy takes less time than letting go of the GIL and back
-
-}  // namespace
-
 void bit_strides(const Source& source, int64_t* strides) noexcept {
   for (int32_t i = 0; i < source.ndim; i++) {  // an axis nobody walks may have any stride
     strides[i] = source.shape[i] > 1 && source.size > 0 ? source.strides[i] * source.unit : 0;

@@ -8,6 +8,9 @@
 
 namespace candle {
 
+/// Below this a copy takes less time than letting go of the GIL and back.
+inline constexpr int64_t gil_free_bytes = 1 << 16;
+
 /// Strides of a source in bits, as the copy engine counts.
 void bit_strides(const Source& source, int64_t* strides) noexcept;
 

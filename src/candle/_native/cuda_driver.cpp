@@ -150,6 +150,28 @@ Result look_at(int32_t device, Stream stream) noexcept {
   return result == success ? destroyed : result;
 }
 
+Result wait_for_event(int32_t device, void* event, Stream later) noexcept {
+  const Current current(device);
+  if (current.result != success) return current.result;
+  return driver().cuStreamWaitEvent(handle_of(later), event, 0);
+}
+
+Result record_event(int32_t device, Stream stream, void** event) noexcept {
+  const Current current(device);
+  if (current.result != success) return current.result;
+  const Driver& cuda = driver();
+  Result result = cuda.cuEventCreate(event, without_timing);
+  if (result != success) return result;
+  result = cuda.cuEventRecord(*event, handle_of(stream));
+  if (result != success) cuda.cuEventDestroy(*event);
+  return result;
+}
+
+Result destroy_event(int32_t device, void* event) noexcept {
+  const Current current(device);
+  return current.result == success ? driver().cuEventDestroy(event) : current.result;
+}
+
 Result synchronize(int32_t device, Stream stream) noexcept {
   const Current current(device);
   if (current.result != success) return current.result;

@@ -29,6 +29,14 @@ Result order(int32_t device, Stream earlier, Stream later) noexcept;
 /// nobody waits for.
 Result look_at(int32_t device, Stream stream) noexcept;
 
+/// Makes a stream wait for an event that somebody else has recorded.
+Result wait_for_event(int32_t device, void* event, Stream later) noexcept;
+
+/// An event that is over when everything queued on a stream by now has run; whoever asked for it
+/// destroys it.
+Result record_event(int32_t device, Stream stream, void** event) noexcept;
+Result destroy_event(int32_t device, void* event) noexcept;
+
 /// Blocks until everything queued on a stream has run. Needs no GIL.
 Result synchronize(int32_t device, Stream stream) noexcept;
 

@@ -38,6 +38,11 @@ struct ElementStrides {
   }
 };
 
+/// Whether the elements of a row can be counted in 31 bits, as lists of fixed size count them.
+bool rows_fit(const Source& source) {
+  return source.shape[0] == 0 || source.size / source.shape[0] <= INT32_MAX;
+}
+
 const char* dtype_name(DTypeId dtype) {
   return dtype == unknown_dtype ? "of unknown dtype" : dtype_table[dtype].name;
 }
@@ -76,15 +81,19 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
          from_pairs || to_pairs ? Reason::pairs : Reason::no_cast);
   }
   if (item.bits < 8) note(source.padded ? !demand.padded : !demand.packed, Reason::packed);
+  note(demand.rows && source.ndim == 0, Reason::no_axes);
+  note(demand.bitmap && result == id_bool, Reason::bitmap);
   if (source.size > 0) {
+    note(demand.rows && source.ndim > 0 && !rows_fit(source), Reason::long_rows);
     const auto address = reinterpret_cast<uintptr_t>(source.data);
     note((address & item.misalignment) != 0, Reason::misaligned);
     note((address & (demand.alignment - 1)) != 0, Reason::alignment);
     const bool odd = source.unit != item.bits && has_odd_stride(source, item.between);
     note(odd, Reason::odd_stride);
     note(!demand.negative_strides && has_negative(source), Reason::negative_stride);
-    if ((demand.c_order || demand.dense) && !odd) {
+    if ((demand.c_order || demand.dense || demand.rows) && !odd) {
       const ElementStrides strides(source);
+      note(demand.rows && source.ndim > 0 && !is_rows(source.ndim, source.shape, strides.values), Reason::not_dense);
       note(demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values),
            Reason::order);
       note(demand.dense && !is_dense(source.ndim, source.shape, strides.values), Reason::not_dense);
@@ -97,8 +106,9 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
            !(host_memory(copied_to) || copied_to.device_type == kDLCUDA),
        Reason::foreign_device);
   const bool refused = (reasons & fatal_reasons) != 0 || mode == CopyMode::never;
+  const bool bits = demand.bitmap && result == id_bool;
   return {source.route, refused ? Action::refuse : Action::copy, reasons,
-          bytes_of(source.size, result, !demand.packed)};
+          bits ? (source.size + 7) / 8 : bytes_of(source.size, result, !demand.packed)};
 }
 
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {
@@ -196,6 +206,21 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
     case Reason::python_values:
       say("the elements are Python objects, each in a place of its own, not one block of memory");
       break;
+    case Reason::bitmap:
+      say(demand.bitmap ? "the booleans take a byte each, and %s takes them as bits"
+                        : "the booleans are bits, eight to a byte",
+          consumer);
+      break;
+    case Reason::chunks:
+      say("the elements lie in %" PRId64 " chunks", source.parts->chunks);
+      break;
+    case Reason::columns:
+      say("the elements lie in %" PRId64 " columns, each in a block of its own",
+          source.parts->columns);
+      break;
+    case Reason::filled:
+      say("%" PRId64 " nulls are to be filled", source.parts->nulls);
+      break;
     case Reason::requires_grad:
       say("the tensor requires grad, and candle records no gradients");
       break;
@@ -208,6 +233,13 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       } else {
         say("%s does not become %s: an element is a pair of numbers", name, wanted);
       }
+      break;
+    case Reason::no_axes:
+      say("the tensor has no axes, and %s takes rows", consumer);
+      break;
+    case Reason::long_rows:
+      say("a row has %" PRId64 " elements, and %s takes at most %d",
+          source.size / source.shape[0], consumer, INT32_MAX);
       break;
     case Reason::count:
       say("no reason");

@@ -22,6 +22,8 @@ enum class Route : uint8_t {
   cuda_array_interface,
   array_interface,
   buffer,
+  arrow_array,
+  arrow_stream,
   array,
   sequence,
   scalar,
@@ -36,6 +38,8 @@ inline constexpr const char* route_names[] = {
     "cuda_array_interface",
     "array_interface",
     "buffer",
+    "arrow_array",
+    "arrow_stream",
     "array",
     "sequence",
     "scalar",
@@ -64,6 +68,10 @@ enum class Reason : uint8_t {
   no_export,
   device,
   python_values,
+  bitmap,
+  chunks,
+  columns,
+  filled,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
@@ -71,14 +79,17 @@ enum class Reason : uint8_t {
   requires_grad,
   no_cast,
   pairs,
+  no_axes,
+  long_rows,
   count,
 };
 inline constexpr const char* reason_names[] = {
     "requested",     "dtype",           "order",        "byte_order",     "misaligned",
     "odd_stride",    "negative_stride", "read_only",    "not_dense",      "alignment",
     "conj_bit",      "neg_bit",         "packed",       "no_export",      "device",
-    "python_values", "dtype_unknown",   "would_narrow", "foreign_device", "requires_grad",
-    "no_cast",       "pairs",
+    "python_values", "bitmap",          "chunks",       "columns",        "filled",
+    "dtype_unknown", "would_narrow",    "foreign_device", "requires_grad", "no_cast",
+    "pairs",         "no_axes",         "long_rows",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -92,6 +103,17 @@ inline constexpr ReasonSet fatal_reasons = ~(bit(Reason::dtype_unknown) - 1);
 /// Reasons that say the memory holds other values than the tensor has: a copy of it has to change
 /// signs.
 inline constexpr ReasonSet sign_reasons = bit(Reason::conj_bit) | bit(Reason::neg_bit);
+
+/// Reasons that say the elements are not one block of memory: the copy is put together of parts.
+inline constexpr ReasonSet parts_reasons =
+    bit(Reason::bitmap) | bit(Reason::chunks) | bit(Reason::columns) | bit(Reason::filled);
+
+/// What there is of each, for those reasons.
+struct Parts {
+  int64_t chunks = 0;
+  int64_t columns = 0;
+  int64_t nulls = 0;
+};
 
 /// Memory as a producer describes it. The arrays stay the producer's.
 struct Source {
@@ -108,7 +130,8 @@ struct Source {
   bool swapped = false;
   bool padded = false;
   ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,
-                          // python_values, requires_grad
+                          // python_values, requires_grad, and those of parts
+  const Parts* parts = nullptr;
 };
 
 /// What a consumer takes.
@@ -123,6 +146,8 @@ struct Demand {
   bool dense = false;               // no gaps and no overlap
   bool negative_strides = true;
   bool read_only = true;   // it knows read-only memory, or never writes
+  bool rows = false;       // the first axis is the outermost; gaps and overlap are nowhere
+  bool bitmap = false;     // it takes booleans as bits, eight to a byte
   bool packed = true;      // it takes sub-byte elements packed
   bool padded = true;      // it takes them a byte each
   bool host_only = true;   // it reads the memory on the host
@@ -192,13 +217,15 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
   return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
          detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
          !demand.somewhere && demand.alignment == 1 && !demand.c_order && !demand.dense &&
+         !demand.rows &&
          (demand.read_only || !source.read_only) && (demand.negative_strides || signs >= 0);
 }
 
 /// Whether the caller asked by name for the copy that a decision makes.
 inline bool asked_for(const Decision& decision, const Demand& demand) noexcept {
   constexpr ReasonSet by_name =
-      bit(Reason::requested) | bit(Reason::dtype) | bit(Reason::python_values);
+      bit(Reason::requested) | bit(Reason::dtype) | bit(Reason::python_values) |
+      bit(Reason::filled);
   const ReasonSet named = demand.somewhere ? by_name | bit(Reason::device) : by_name;
   return (decision.reasons & named) != 0;
 }

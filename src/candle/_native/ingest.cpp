@@ -31,7 +31,8 @@ PyObject* refuse_type(PyObject* x, bool dlpack_only) {
     PyErr_Format(PyExc_TypeError,
                  "candle does not know how to take the elements of %s: it has none of __dlpack__, "
                  "__array_interface__, "
-                 "__array_struct__, the buffer protocol and __array__, and is no number and no "
+                 "__array_struct__, the buffer protocol, Arrow's protocol and __array__, and is no "
+                 "number and no "
                  "sequence of numbers or "
                  "tensors",
                  Py_TYPE(x)->tp_name);
@@ -41,12 +42,15 @@ PyObject* refuse_type(PyObject* x, bool dlpack_only) {
 
 PyObject* ingest_protocols(const Ingest& ingest, const TypeRecord& record, bool dlpack_only) {
   PyObject* result = nullptr;
+  // What has both says more by Arrow; its __dlpack__ raises for half of what it holds.
+  if (record.dlpack_and_arrow && ingest_arrow(ingest, &result)) return result;
   if (ingest_dlpack(ingest, record, false, &result)) return result;
   if (dlpack_only) return refuse_type(ingest.x, true);
   if (ingest_cuda_interface(ingest, record.read_only, &result)) return result;
   if (ingest_array_struct(ingest, record.read_only, &result)) return result;
   if (ingest_array_interface(ingest, record.read_only, &result)) return result;
   if (ingest_buffer(ingest, record.read_only, &result)) return result;
+  if (ingest_arrow(ingest, &result)) return result;
   if (ingest_array(ingest, record.read_only, &result)) return result;
   if (ingest_number(ingest, &result)) return result;
   if (ingest_sequence(ingest, &result)) return result;
@@ -152,9 +156,33 @@ PyObject* make_resolved(const Ingest& ingest) {
   return ingest_anything(ingest.type, resolved.get(), request);
 }
 
+/// The copy of elements that lie in parts, straight into what is wanted.
+PyObject* put_together(const Ingest& ingest, const Admission& admission) {
+  const Source& source = admission.source;
+  const Demand& demand = admission.demand;
+  Tensor* into = ingest.request.into;
+  if (into != nullptr && host_memory(into->device) && into->ndim() == source.ndim &&
+      std::equal(source.shape, source.shape + source.ndim, into->shape())) {
+    return ingest.assembly->write(into) ? Py_NewRef(into->object()) : nullptr;
+  }
+  const DTypeId dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  Tensor* whole = allocate(ingest.type, dtype, source.ndim, source.shape);
+  if (whole == nullptr) return nullptr;
+  Ref owned = Ref::steal(whole->object());
+  if (!ingest.assembly->write(whole)) return nullptr;
+  if (into != nullptr) {
+    const bool on_devices = moves_on_devices(source_of(whole), into);
+    const bool written =
+        on_devices ? device_write(into, whole) : write_source(into, source_of(whole));
+    return written ? Py_NewRef(into->object()) : nullptr;
+  }
+  return host_memory(copied_to(source, demand)) ? owned.release() : device_copy(whole, demand);
+}
+
 PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) {
   if (admission.decision.action == Action::share)
     return share(ingest.type, admission.source, std::move(owner));
+  if (ingest.assembly != nullptr) return put_together(ingest, admission);
   Tensor* into = ingest.request.into;
   const bool on_devices = into == nullptr ? moves_on_devices(admission.source, admission.demand)
                                           : moves_on_devices(admission.source, into);
@@ -330,6 +358,8 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     applies = ingest_array_interface(ingest, record->read_only, &result);
   } else if (route == "buffer") {
     applies = ingest_buffer(ingest, record->read_only, &result);
+  } else if (route == "arrow_array" || route == "arrow_stream") {
+    applies = ingest_arrow(ingest, &result);
   } else if (route == "array") {
     applies = ingest_array(ingest, record->read_only, &result);
   } else if (route == "sequence") {

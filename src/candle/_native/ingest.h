@@ -13,12 +13,23 @@
 
 namespace candle {
 
+/// What makes elements that lie in parts one block: the copy of a move whose source has them.
+class Assembly {
+ public:
+  /// Writes every element, cast, into a tensor of the move's shape; false with an error set.
+  virtual bool write(Tensor* dst) const noexcept = 0;
+
+ protected:
+  ~Assembly() = default;
+};
+
 /// One ingest while it is under way.
 struct Ingest {
   PyTypeObject* type;  // of the result
   PyObject* x;         // nullptr where memory comes without its object
   const Request& request;
   PyTypeObject* given = nullptr;  // what the caller gave, where x stands in its place
+  const Assembly* assembly = nullptr;  // of elements that lie in parts
 
   PyTypeObject* from() const { return given == nullptr && x != nullptr ? Py_TYPE(x) : given; }
   const char* producer() const { return from() == nullptr ? ownerless : from()->tp_name; }
@@ -56,6 +67,7 @@ PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_on
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
+bool ingest_arrow(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_array(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_number(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_sequence(const Ingest& ingest, PyObject** result) noexcept;
@@ -83,6 +95,7 @@ Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept;
 
 // Module functions.
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* from_arrow(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* shared(PyObject* module, PyObject* const* args, Py_ssize_t nargs);
 /// `sharer(done, detached, share, otherwise)`: a function of one tensor, for `candle.convert`.

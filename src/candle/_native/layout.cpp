@@ -81,6 +81,15 @@ bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexce
   return true;
 }
 
+bool is_rows(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept {
+  if (ndim == 0 || !is_dense(ndim, shape, strides)) return false;
+  for (int32_t i = 1; i < ndim; i++) {
+    if (shape[i] == 0) return true;
+    if (shape[0] > 1 && shape[i] > 1 && strides[i] > strides[0]) return false;
+  }
+  return true;
+}
+
 int32_t negative_axis(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept {
   for (int32_t i = 0; i < ndim; i++) {
     if (strides[i] < 0 && shape[i] > 1) return i;

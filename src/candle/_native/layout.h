@@ -29,6 +29,10 @@ bool is_f_contiguous(int32_t ndim, const int64_t* shape, const int64_t* strides)
 /// Whether the elements fill one range without gaps or overlap, in any order of positive strides.
 bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 
+/// The same, with the first axis outside of all others: each row is a dense block, next to the one
+/// before.
+bool is_rows(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
+
 /// The first axis of extent > 1 with a negative stride, or -1.
 int32_t negative_axis(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 

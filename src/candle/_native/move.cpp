@@ -1,6 +1,7 @@
 #include "move.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "layout.h"
 #include "tensor.h"
@@ -166,9 +167,12 @@ bool plan_of(const Move& move, DryRun* dry) noexcept {
 
 PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept {
   if (dry->memory_only) {
-    if ((move.source.reasons & bit(Reason::no_export)) != 0) {  // this is a copy, soon gone
+    // Elements that have no one place, or are in a copy that is soon gone.
+    const ReasonSet placeless = move.source.reasons & (bit(Reason::no_export) | parts_reasons);
+    if (placeless != 0) {
+      const auto reason = static_cast<Reason>(std::countr_zero(placeless));
       PyErr_Format(PyExc_BufferError, "where it lies is not told: %s",
-                   describe(Reason::no_export, move.source, move.demand).text);
+                   describe(reason, move.source, move.demand).text);
       return nullptr;
     }
     dry->found = memory_of(move.source);

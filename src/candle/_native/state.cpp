@@ -25,6 +25,11 @@ int init_state() noexcept {
       {"__array_interface__", &n.array_interface},
       {"__cuda_array_interface__", &n.cuda_array_interface},
       {"__array__", &n.array},
+      {"__arrow_c_array__", &n.arrow_c_array},
+      {"__arrow_c_device_array__", &n.arrow_c_device_array},
+      {"__arrow_c_stream__", &n.arrow_c_stream},
+      {"__arrow_c_device_stream__", &n.arrow_c_device_stream},
+      {"__arrow_c_schema__", &n.arrow_c_schema},
       {"__cuda_stream__", &n.cuda_stream},
       {"max_version", &n.max_version},
       {"dl_device", &n.dl_device},
@@ -33,6 +38,11 @@ int init_state() noexcept {
       {"dtype", &n.dtype},
       {"device", &n.device},
       {"order", &n.order},
+      {"nulls", &n.nulls},
+      {"chunks", &n.chunks},
+      {"times", &n.times},
+      {"column", &n.column},
+      {"requested_schema", &n.requested_schema},
   };
   for (const NamedObject& entry : names) {
     *entry.place = PyUnicode_InternFromString(entry.name);

@@ -18,6 +18,11 @@ struct Names {
   PyObject* array_interface;       // __array_interface__
   PyObject* cuda_array_interface;  // __cuda_array_interface__
   PyObject* array;                 // __array__
+  PyObject* arrow_c_array;         // __arrow_c_array__
+  PyObject* arrow_c_device_array;  // __arrow_c_device_array__
+  PyObject* arrow_c_stream;        // __arrow_c_stream__
+  PyObject* arrow_c_device_stream;  // __arrow_c_device_stream__
+  PyObject* arrow_c_schema;        // __arrow_c_schema__
   PyObject* cuda_stream;           // __cuda_stream__
   PyObject* max_version;
   PyObject* dl_device;
@@ -26,6 +31,11 @@ struct Names {
   PyObject* dtype;
   PyObject* device;
   PyObject* order;
+  PyObject* nulls;
+  PyObject* chunks;
+  PyObject* times;
+  PyObject* column;
+  PyObject* requested_schema;
 };
 
 /// Python callables and objects that other modules register; each is set once, at import.

@@ -22,6 +22,16 @@ void run_deleter(Managed* managed, bool have_gil) noexcept {
   managed->deleter(managed);
 }
 
+void release_array(ArrowArray* array, bool have_gil) noexcept {
+  if (have_gil) {
+    const PendingError pending;
+    array->release(array);
+  } else {
+    array->release(array);
+  }
+  delete array;
+}
+
 /// Blocks of dropped storages, kept for the next ones. Touched with the GIL only.
 class Pool {
  public:
@@ -113,6 +123,9 @@ void Owner::give_back(bool have_gil) noexcept {
       break;
     case Kind::device:
       DeviceMemory::give_back(handle.device, have_gil);
+      break;
+    case Kind::arrow:
+      release_array(handle.arrow, have_gil);
       break;
     default:
       std::free(handle.block);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "arrow_abi.h"
 #include "dtype_table.h"
 #include "pyref.h"
 
@@ -63,6 +64,8 @@ class Owner {
   }
   static Owner buffer(Py_buffer* buffer) noexcept { return {Kind::buffer, {.buffer = buffer}}; }
   static Owner device(DeviceMemory* block) noexcept { return {Kind::device, {.device = block}}; }
+  /// A struct that was moved into memory of its own (`new`).
+  static Owner arrow(ArrowArray* array) noexcept { return {Kind::arrow, {.arrow = array}}; }
   /// Fresh memory, to be shared by whom asks: `bytes` of it at a multiple of `alignment` (a power
   /// of two). No memory at all for 0 bytes. An empty Owner where there is none to be had.
   static Owner allocate(size_t bytes, size_t alignment, std::byte** data) noexcept;
@@ -107,13 +110,24 @@ class Owner {
   void give_back(bool have_gil) noexcept;
 
  private:
-  enum class Kind : uint8_t { none, versioned, legacy, object, buffer, device, block, storage };
+  enum class Kind : uint8_t {
+    none,
+    versioned,
+    legacy,
+    object,
+    buffer,
+    device,
+    arrow,
+    block,
+    storage,
+  };
   union Handle {
     DLManagedTensorVersioned* versioned;
     DLManagedTensor* legacy;
     PyObject* object;
     Py_buffer* buffer;
     DeviceMemory* device;
+    ArrowArray* arrow;
     void* block;
     Storage* storage;
   };

@@ -124,6 +124,13 @@ void look_for_table(TypeRecord* record) {
   if (record->table != nullptr) record->kind = TypeKind::foreign_exchange;
 }
 
+/// Whether a type has a method; what its metaclass may raise is no answer.
+bool has_method(PyTypeObject* type, PyObject* name) {
+  const Ref method = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+  PyErr_Clear();
+  return method && method.get() != Py_None;
+}
+
 constexpr char record_name[] = "candle type record";
 
 /// Called when a type dies: no object of it is left, so nobody uses its record.
@@ -174,6 +181,8 @@ TypeRecord* make_record(PyTypeObject* type) {
   } else if (!fill(record.get(), answer.get())) {
     return nullptr;
   }
+  record->dlpack_and_arrow =
+      has_method(type, state.names.dlpack) && has_method(type, state.names.arrow_c_array);
   return watch(record.get()) ? record.release() : nullptr;
 }
 

@@ -41,6 +41,7 @@ struct TypeRecord {
   PyObject* watch = nullptr;   // a weak reference to the type, which ends the record with it
   TypeRecord* next = nullptr;  // of the same slot
   TypeKind kind = TypeKind::plain;
+  bool dlpack_and_arrow = false;  // the type has methods of both protocols
   bool read_only = false;  // objects of this type are immutable though their capsules do not say so
   const DLPackExchangeAPI* table = nullptr;
   // Guards of a table that checks nothing itself.
