@@ -17,7 +17,9 @@ __all__ = ["explain"]
 
 # Their Demand is the native core's; that of the others is in their file in frameworks/.
 _NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
-_DOORS = ("candle", *_NATIVE, "jax", "cupy", "tvm_ffi")
+# All take what `__arrow_c_array__` gives.
+_ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")
+_DOORS = ("candle", *_NATIVE, "jax", "cupy", "tvm_ffi", *_ARROW)
 
 
 def explain(
@@ -33,11 +35,13 @@ def explain(
     ----------
     x
         Anything that `candle.asarray` takes. A raw capsule is not consumed. What has no other
-        protocol than ``__array__`` is asked for it: it alone knows what that would give.
+        protocol than ``__array__`` is asked for it: it alone knows what that would give. A stream
+        of Arrow data is read, and a query behind it runs.
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
         ``"cupy"``, ``"tvm_ffi"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any
-        consumer of such capsules.
+        consumer of such capsules; ``"arrow"`` for any consumer of Arrow, among them ``"pyarrow"``,
+        ``"polars"``, ``"duckdb"`` and ``"nanoarrow"``.
     dtype, device : optional
         What the caller would ask `candle.asarray` for.
 
@@ -45,10 +49,10 @@ def explain(
     -------
     Plan
         Of ``asarray(x, dtype=dtype, device=device)``, and of the export of its result: `t.numpy`,
-        `t.torch`, `t.jax`, `t.__dlpack__`, or what `convert` does, all with ``copy=None``. Where
-        `x` is not candle's and goes on to another framework, `Plan.steps` has both moves, and the
-        plan is their sum. A move that would be refused has the action ``"refuse"`` and the reasons
-        that the exception's plan would have.
+        `t.torch`, `t.jax`, `t.arrow`, `t.__dlpack__`, or what `convert` does, all with
+        ``copy=None``. Where `x` is not candle's and goes on to another framework, `Plan.steps` has
+        both moves, and the plan is their sum. A move that would be refused has the action
+        ``"refuse"`` and the reasons that the exception's plan would have.
 
     Raises
     ------
@@ -69,7 +73,11 @@ def explain(
     with unwatched():
         if name == "candle":
             return _in(x, dtype, device)[0]
-        door: str | Demand = name if name in _NATIVE else frameworks.demand(name)
+        door: str | Demand
+        if name in _ARROW:
+            door = "arrow"
+        else:
+            door = name if name in _NATIVE else frameworks.demand(name)
         first, tensor = _in(x, dtype, device)
         if name == "cupy" and device is None and tensor is not None and tensor.device.type == "cpu":
             first, tensor = _in(x, dtype, "cuda")

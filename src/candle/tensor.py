@@ -418,6 +418,37 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
         return give(self, copy)
 
+    def arrow(
+        self, *, layout: str = "tensor", type: object = None, copy: bool | None = None
+    ) -> Any:
+        """Give a pyarrow.Array over the same memory: a row for each index of the first axis.
+
+        One axis becomes an array of numbers. More become a FixedShapeTensorArray, which keeps the
+        shape of the rows and the order in which their axes lie. Rows that have gaps between them,
+        or within, are copied with ``copy=None``. Booleans are copied to Arrow's bits;
+        ``type=pyarrow.bool8()`` shares them. bfloat16, the 8-bit floats and complex numbers have no
+        type in Arrow, and become pyarrow's OpaqueArray over the same bytes; `candle.from_arrow`
+        knows them again.
+
+        Parameters
+        ----------
+        layout : str
+            ``"tensor"``, or ``"list"`` for nested lists of fixed size.
+        type : optional
+            An Arrow type: lists of fixed size, joined or not; an extension; other numbers, which
+            are cast. What has ``__arrow_c_schema__``.
+        copy : bool, optional
+            None: share, else copy. False: share or raise CopyError. True: always copy.
+
+        Notes
+        -----
+        Other libraries take a tensor as it is: ``polars.Series(t)``, ``nanoarrow.Array(t)``, a
+        DuckDB query. They need no pyarrow.
+        """
+        from .frameworks.arrow import give
+
+        return give(self, layout, type, copy)
+
     def __copy__(self) -> Tensor:
         """Give a copy, as numpy does: copy.copy(t) is t.copy()."""
         return _copied(self, None)

@@ -6,7 +6,7 @@ stand in `candle.tensor` and are attached to the type when `candle` is imported.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final
+from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import disjoint_base
 
@@ -144,6 +144,9 @@ class Tensor:
     def to_torch(self, *, copy: bool | None = None) -> Any: ...
     def cupy(self, *, copy: bool | None = None) -> Any: ...
     def jax(self, *, copy: bool | None = None) -> Any: ...
+    def arrow(
+        self, *, layout: str = "tensor", type: object = None, copy: bool | None = None
+    ) -> Any: ...
     def memoryview(self) -> memoryview: ...
     def __dlpack__(
         self,
@@ -154,6 +157,11 @@ class Tensor:
         copy: bool | None = None,
     ) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[Any, Any]: ...
+    def __arrow_c_device_array__(
+        self, requested_schema: object = None, **kwargs: object
+    ) -> tuple[Any, Any]: ...
+    def __arrow_c_schema__(self) -> Any: ...
     def record_stream(self, stream: object, /) -> None: ...
     def wait_for(self, stream: object, /) -> None: ...
     def __array__(self, dtype: Any = None, /, *, copy: bool | None = None) -> Any: ...
@@ -196,6 +204,58 @@ def from_dlpack(
     order: Literal["C"] | None = None,
     stream: int | None = None,
 ) -> Tensor: ...
+@overload
+def from_arrow(
+    x: object,
+    /,
+    *,
+    nulls: Literal["error"] | float = "error",
+    chunks: Literal["copy"] = "copy",
+    times: Literal["error", "integers"] = "error",
+    column: str | int | None = None,
+    dtype: object = None,
+    device: object = None,
+    copy: bool | None = None,
+) -> Tensor: ...
+@overload
+def from_arrow(
+    x: object,
+    /,
+    *,
+    nulls: Literal["mask"],
+    chunks: Literal["copy"] = "copy",
+    times: Literal["error", "integers"] = "error",
+    column: str | int | None = None,
+    dtype: object = None,
+    device: object = None,
+    copy: bool | None = None,
+) -> tuple[Tensor, Tensor]: ...
+@overload
+def from_arrow(
+    x: object,
+    /,
+    *,
+    nulls: Literal["error"] | float = "error",
+    chunks: Literal["list"],
+    times: Literal["error", "integers"] = "error",
+    column: str | int | None = None,
+    dtype: object = None,
+    device: object = None,
+    copy: bool | None = None,
+) -> list[Tensor]: ...
+@overload
+def from_arrow(
+    x: object,
+    /,
+    *,
+    nulls: Literal["mask"],
+    chunks: Literal["list"],
+    times: Literal["error", "integers"] = "error",
+    column: str | int | None = None,
+    dtype: object = None,
+    device: object = None,
+    copy: bool | None = None,
+) -> list[tuple[Tensor, Tensor]]: ...
 def asarray(
     data: object, /, *, dtype: object = None, device: object = None, copy: bool | None = None
 ) -> Tensor: ...
@@ -245,6 +305,9 @@ def of_bytes(data: Tensor, shape: _Shape, dtype_id: int, padded: bool = False, /
 def host_copy(t: Tensor, dtype_id: int, /) -> Tensor: ...
 def host_write(dst: Tensor, src: Tensor, /) -> None: ...
 def lender(t: Tensor, /) -> type | None: ...
+def arrow_capsules(
+    t: Tensor, requested_schema: object, lists: bool, copy: bool | None, /
+) -> tuple[Any, Any]: ...
 def legacy_capsule(t: Tensor, stream: int | None = None, /) -> Any: ...
 def num_threads() -> int: ...
 def set_num_threads(count: int, /) -> None: ...

@@ -190,6 +190,7 @@ class Parser {
     }
     type_->dtype = temporal_dtype(format);
     if (type_->dtype != unknown_dtype) {
+      type_->temporal = true;
       if (times_) return leaf(schema, 0);
       return objection_->say("datetime", "the elements are times (Arrow's \"%.40s\")",
                              schema.format);

@@ -37,6 +37,7 @@ struct ColumnType {
   };
 
   DTypeId dtype = unknown_dtype;
+  bool temporal = false;     // the integers are times
   bool bits = false;         // booleans, eight to a byte
   bool pairs = false;        // complex numbers: the data lies in a child, two numbers each
   int64_t bytes_each = 0;    // of binary of one width: so many uint8, a last axis; else 0

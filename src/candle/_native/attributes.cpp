@@ -112,6 +112,27 @@ PyMethodDef tensor_methods[] = {
      "``copy=False`` a BufferError."},
     {"__dlpack_device__", dlpack_device, METH_NOARGS,
      "__dlpack_device__($self, /)\n--\n\nDLPack's device type and number, a tuple of two ints."},
+    {"__arrow_c_array__", function_of<arrow_c_array>(), METH_FASTCALL | METH_KEYWORDS,
+     "__arrow_c_array__($self, /, requested_schema=None)\n--\n\n"
+     "Capsules of an Arrow schema and an Arrow array over the memory (Arrow PyCapsule "
+     "interface).\n\n"
+     "One axis becomes a primitive array, more become ``arrow.fixed_shape_tensor``; booleans "
+     "become bits, and dtypes\n"
+     "that Arrow lacks ``arrow.opaque``. Shares where rows lie one behind the other without gaps, "
+     "in whatever order\n"
+     "their own axes lie; else, and for bits, copies. `requested_schema` asks for another type: "
+     "the same elements in\n"
+     "lists of fixed size, ``arrow.bool8``, another dtype (a cast). BufferError for what Arrow "
+     "cannot say."},
+    {"__arrow_c_device_array__", function_of<arrow_c_device_array>(),
+     METH_FASTCALL | METH_KEYWORDS,
+     "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
+     "The same with where the memory is (Arrow C device interface): that of a device stays "
+     "there.\n\n"
+     "Work that is pending on a CUDA device ends with the event that goes with the array."},
+    {"__arrow_c_schema__", arrow_c_schema, METH_NOARGS,
+     "__arrow_c_schema__($self, /)\n--\n\nThe capsule of the Arrow schema that "
+     "``__arrow_c_array__`` gives."},
     {"numpy", function_of<to_numpy>(), METH_FASTCALL | METH_KEYWORDS,
      "numpy($self, /, *, copy=None)\n--\n\n"
      "An ndarray over the same memory; bfloat16 and the 8-bit floats as ml_dtypes' dtypes.\n\n"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arrow_bits.h"
 #include "move.h"
 
 namespace candle {
@@ -129,8 +130,47 @@ void apply_signs(Tensor* fresh, ReasonSet reasons) {
 
 }  // namespace
 
+namespace {
+
+/// Booleans as bits, in row-major order: a vector of bytes. Gathered some rows at a time.
+PyObject* bits_of(const Source& source, const Demand& demand) {
+  const int64_t bytes[] = {(source.size + 7) / 8};
+  Tensor* result = allocate(state.tensor_type, id_uint8, 1, bytes);
+  if (result == nullptr) return nullptr;
+  Ref owned = Ref::steal(result->object());
+  if (source.size == 0) return owned.release();
+  if (source.dtype == id_bool && is_c_contiguous(source.ndim, source.shape, source.strides)) {
+    const WithoutGil without(source.size >= gil_free_bytes);
+    pack_bits(source.data, source.size, result->data);
+    return owned.release();
+  }
+  // Eight rows at least, so that no byte has bits of two blocks.
+  const int64_t row = source.size / source.shape[0];
+  const int64_t block = 8 * std::max<int64_t>(1, gil_free_bytes / 8 / row);
+  Demand plain = demand;
+  plain.bitmap = false;
+  Source some = source;
+  int64_t shape[max_ndim];
+  std::copy_n(source.shape, source.ndim, shape);
+  some.shape = shape;
+  std::byte* bits = result->data;
+  for (int64_t at = 0; at < source.shape[0]; at += block) {
+    shape[0] = std::min(block, source.shape[0] - at);
+    some.size = shape[0] * row;
+    some.data = source.data + at * source.strides[0] * source.unit / 8;
+    const Ref part = Ref::steal(copy_of(state.tensor_type, some, plain));
+    if (!part) return nullptr;
+    pack_bits(reinterpret_cast<Tensor*>(part.get())->data, some.size, bits);
+    bits += some.size / 8;
+  }
+  return owned.release();
+}
+
+}  // namespace
+
 PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept {
   const DTypeId dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
+  if (demand.bitmap && dtype == id_bool) return bits_of(source, demand);
   const ReasonSet signs = source.reasons & sign_reasons;
   if (signs != 0 && dtype != source.dtype) {  // signs first: a cast may saturate
     Demand same = demand;
@@ -176,7 +216,8 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
       static_cast<unsigned long long>(demand.stream)));
   if (!result) return nullptr;
   if (Tensor* made = as_tensor(result.get())) {
-    if (made->bits() >= 8 || demand.packed) return result.release();
+    const bool bits = demand.bitmap && made->dtype == id_bool;
+    if (!bits && (made->bits() >= 8 || demand.packed)) return result.release();
     if (host_memory(made->device)) return copy_of(state.tensor_type, source_of(made), demand);
     PyErr_Format(
         PyExc_BufferError,

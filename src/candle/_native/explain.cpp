@@ -22,6 +22,7 @@ const Demand* demand_for(const Tensor* tensor, PyObject* door) {
   const std::string_view name(text);
   if (name == "numpy") return demand_of_numpy(tensor);
   if (name == "torch") return demand_of_torch();
+  if (name == "arrow") return &demand_of_arrow();
   if (name == "dlpack") return &demand_of_capsule(true);
   if (name == "dlpack_legacy") return &demand_of_capsule(false);
   PyErr_Format(PyExc_ValueError, "no door is called %R", door);

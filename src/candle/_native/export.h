@@ -1,4 +1,4 @@
-// The ways out: DLPack capsules, the C exchange table, numpy, torch, buffers.
+// The ways out: DLPack capsules, the C exchange table, Arrow, numpy, torch, buffers.
 #pragma once
 
 #include <dlpack/dlpack.h>
@@ -15,6 +15,7 @@ struct Tensor;
 const Demand& demand_of_capsule(bool versioned) noexcept;
 const Demand* demand_of_numpy(const Tensor* tensor) noexcept;
 const Demand* demand_of_torch() noexcept;
+const Demand& demand_of_arrow() noexcept;
 
 /// A fresh managed struct over a tensor's memory, with its own shape and strides. The tensor meets
 /// what a capsule can say. nullptr with a MemoryError set.
@@ -28,6 +29,12 @@ PyObject* share_as_numpy(Tensor* tensor) noexcept;
 PyObject* share_as_torch(Tensor* tensor) noexcept;
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* arrow_c_array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+PyObject* arrow_c_device_array(PyObject* self, PyObject* const* args, Py_ssize_t nargs,
+                               PyObject* names);
+PyObject* arrow_c_schema(PyObject* self, PyObject*);
+/// `_core.arrow_capsules(t, requested_schema, lists, copy)`: what `Tensor.arrow` hands over.
+PyObject* arrow_capsules(PyObject* module, PyObject* args);
 PyObject* get_array_interface(PyObject* self, void*);
 PyObject* get_cuda_array_interface(PyObject* self, void*);
 PyObject* to_memoryview(PyObject* self, PyObject*);

@@ -340,6 +340,9 @@ PyMethodDef module_methods[] = {
      "calls."},
     {"lender", lender, METH_O,
      "lender($module, t, /)\n--\n\nThe type whose device memory a tensor lies in, or None."},
+    {"arrow_capsules", arrow_capsules, METH_VARARGS,
+     "arrow_capsules($module, t, requested_schema, lists, copy, /)\n--\n\n__arrow_c_array__, as "
+     "plain lists if asked, with the copy mode of a door."},
     {"legacy_capsule", function_of<legacy_capsule>(), METH_FASTCALL,
      "legacy_capsule($module, t, stream=None, /)\n--\n\nA legacy capsule for a consumer that never "
      "writes; "
