@@ -31,6 +31,7 @@ REMEDIES: Final = {
     "device": "allow the copy: cupy or torch copies it across",
     "python_values": "allow the copy, or start from an array",
     "bitmap": 'allow the copy, or use a byte for each: x.cast("int8"), t.view("uint8")',
+    "permuted": "allow the copy, or hand it on with its axes as they lie: t.permute(...)",
     "chunks": "allow the copy, or take them one by one: "
     'candle.from_arrow(x, chunks="list"); or join them first: x.combine_chunks()',
     "columns": "allow the copy, or take one column: candle.from_arrow(x, column=0)",

@@ -48,8 +48,9 @@ bool Arrival::choose_column(const ArrowSchema& schema) noexcept {
   const Ref text = in_words(options.column);
   if (text) {
     PyErr_Format(PyExc_ValueError,
-                 found == 0 ? "no column is called %U" : "several columns are called %U; take one "
-                                                         "by its number",
+                 found == 0 ? "no column is called %U"
+                            : "several columns are called %U; take one "
+                              "by its number",
                  text.get());
   }
   return false;
@@ -92,8 +93,8 @@ bool Arrival::lay_out_chunk(const ArrowArray& array, Objection* objection) noexc
       return false;
     }
     if (piece->null_slots == 0 || options.nulls != ArrowOptions::NullsAs::error) continue;
-    return objection->say("nulls", "%lld elements are null",
-                          static_cast<long long>(piece->null_slots));
+    return objection->say("nulls", "%lld element%s null", static_cast<long long>(piece->null_slots),
+                          piece->null_slots == 1 ? " is" : "s are");
   }
   return true;
 }
@@ -121,8 +122,10 @@ bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
                           static_cast<int32_t>(array->device_id)};
   const bool host = host_memory(where);
   if (chunks.size() > 0 && !same_device(where, device)) {
-    PyErr_Format(PyExc_BufferError, "the chunks of %s lie on different devices; take them one by "
-                 "one: chunks=\"list\"", ingest.producer());
+    PyErr_Format(PyExc_BufferError,
+                 "the chunks of %s lie on different devices; take them one by "
+                 "one: chunks=\"list\"",
+                 ingest.producer());
     return false;
   }
   // The host's device has no number; Arrow's producers say -1.
@@ -294,8 +297,8 @@ bool ask_arrow(PyObject* x, Arrival* arrival, bool* applies) noexcept {
     if (!one) {
       good = take_stream(given.get(), arrival);
     } else if (PyTuple_Check(given.get()) && PyTuple_GET_SIZE(given.get()) == 2) {
-      good = take_arrays(PyTuple_GET_ITEM(given.get(), 0), PyTuple_GET_ITEM(given.get(), 1),
-                         arrival);
+      good =
+          take_arrays(PyTuple_GET_ITEM(given.get(), 0), PyTuple_GET_ITEM(given.get(), 1), arrival);
     } else {
       PyErr_Format(PyExc_BufferError, "%s.%U() gives %s, not a tuple of two capsules",
                    arrival->ingest.producer(), name, Py_TYPE(given.get())->tp_name);

@@ -12,9 +12,9 @@ namespace candle {
 struct ArrowOptions {
   enum class NullsAs : uint8_t { error, mask, fill };
   NullsAs nulls = NullsAs::error;
-  PyObject* fill = nullptr;  // the number; borrowed
-  bool times = false;        // as their integers
-  bool list = false;         // a tensor of each chunk
+  PyObject* fill = nullptr;    // the number; borrowed
+  bool times = false;          // as their integers
+  bool list = false;           // a tensor of each chunk
   PyObject* column = nullptr;  // of a table: a name or a number; borrowed
 };
 
@@ -38,7 +38,7 @@ struct Arrival {
   const ArrowOptions& options;
   Route route = Route::arrow_array;
   DLDevice device = {kDLCPU, 0};
-  Pending pending;  // where work on the last chunk is queued
+  Pending pending;          // where work on the last chunk is queued
   Grown<ColumnType> types;  // of each column; of one where it is no table
   Grown<Owner> chunks;
   Grown<Piece> pieces;

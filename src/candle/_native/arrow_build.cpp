@@ -42,7 +42,8 @@ SchemaNode* start_schema(const char* format, const char* name, ArrowSchema* sche
   if (node == nullptr) return nullptr;
   std::snprintf(node->format, sizeof node->format, "%s", format);
   node->children[0] = &node->child;
-  *schema = {node->format, name, nullptr, arrow_nullable, 0, nullptr, nullptr, release_schema, node};
+  *schema = {node->format, name,           nullptr, arrow_nullable, 0, nullptr,
+             nullptr,      release_schema, node};
   return node;
 }
 
@@ -105,7 +106,8 @@ class TensorJson {
 
 bool build_elements(const ExportType& type, const char* name, ArrowSchema* schema) {
   const DTypeRow& row = dtype_table[type.dtype];
-  const char* primitive = type.dtype == id_bool ? (type.bits ? "b" : "c") : arrow_format(type.dtype);
+  const char* primitive =
+      type.dtype == id_bool ? (type.bits ? "b" : "c") : arrow_format(type.dtype);
   char format[32];
   std::snprintf(format, sizeof format, "w:%d", item_bytes(row.dlpack));
   if (is_complex(type.dtype)) std::snprintf(format, sizeof format, "+w:2");
@@ -120,8 +122,8 @@ bool build_elements(const ExportType& type, const char* name, ArrowSchema* schem
     adopt_child(node, schema);
   }
   char metadata[96];
-  std::snprintf(metadata, sizeof metadata, "{\"type_name\":\"%s\",\"vendor_name\":\"%s\"}", row.name,
-                arrow_names::vendor);
+  std::snprintf(metadata, sizeof metadata, "{\"type_name\":\"%s\",\"vendor_name\":\"%s\"}",
+                row.name, arrow_names::vendor);
   return add_extension(arrow_names::opaque, metadata, node, schema);
 }
 

@@ -35,8 +35,8 @@ struct ExportEvent {
   int32_t device = 0;
 };
 
-/// Rows over memory that `owner` holds. Released on any thread, with or without the GIL. False where
-/// there is no memory; the event is then the caller's still.
+/// Rows over memory that `owner` holds. Released on any thread, with or without the GIL. False
+/// where there is no memory; the event is then the caller's still.
 bool build_array(const ExportType& type, int64_t rows, const void* data, Owner&& owner,
                  ExportEvent event, ArrowArray* array, void** sync_event) noexcept;
 

@@ -118,8 +118,10 @@ bool Gathering::measure() noexcept {
   }
   ndim_ = first.ndim + (arrival_.table() ? 1 : 0);
   if (ndim_ > max_ndim) {
-    PyErr_Format(PyExc_BufferError, "a table of such columns has more axes than the %d that candle "
-                 "holds", max_ndim);
+    PyErr_Format(PyExc_BufferError,
+                 "a table of such columns has more axes than the %d that candle "
+                 "holds",
+                 max_ndim);
     return false;
   }
   int64_t* shape = shape_;

@@ -219,7 +219,9 @@ class Walk {
       const int64_t from = begin_of(row);
       int64_t size = 0;
       const bool fits = from >= 0 && from <= length;
-      if (fits) size = views ? load(array.buffers[2], row) : std::max<int64_t>(begin_of(row + 1), -1) - from;
+      if (fits)
+        size =
+            views ? load(array.buffers[2], row) : std::max<int64_t>(begin_of(row + 1), -1) - from;
       if (row == 0) *begin = from, *width = *step = size;
       if (!fits || size < 0 || from > length - size) {
         return objection_->say(nullptr,
@@ -276,7 +278,8 @@ class Walk {
     }
     if (p.size == 0) return true;
     if (data == nullptr)
-      return objection_->say(nullptr, "there are %lld elements and no memory (NULL)", number(p.size));
+      return objection_->say(nullptr, "there are %lld elements and no memory (NULL)",
+                             number(p.size));
     int64_t reach = 0, bytes;
     if (!reach_of(&reach)) return false;
     if (__builtin_mul_overflow(first_ + reach, item, &bytes) || bytes > INT64_MAX / 8)

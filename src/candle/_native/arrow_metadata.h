@@ -13,15 +13,15 @@ struct Extension {
 };
 
 /// Finds the extension in a metadata block, which has no length of its own: one that claims more
-/// than `most_metadata` bytes is not believed, and nothing beyond what it claims is read. False with
-/// an objection.
+/// than `most_metadata` bytes is not believed, and nothing beyond what it claims is read. False
+/// with an objection.
 inline constexpr int64_t most_metadata = 1 << 20;
 bool read_extension(const char* metadata, Extension* extension, Objection* objection) noexcept;
 
 /// The metadata of `arrow.fixed_shape_tensor`.
 struct TensorMetadata {
   int32_t ndim = 0;
-  int64_t shape[max_ndim];       // as the elements lie
+  int64_t shape[max_ndim];        // as the elements lie
   int32_t permutation[max_ndim];  // axis i of the tensor is axis permutation[i] of `shape`
 };
 bool parse_tensor_metadata(std::string_view json, TensorMetadata* tensor,

@@ -129,7 +129,8 @@ bool sound(const ArrowSchema& schema, Objection* objection) {
 /// The only child of a node; nullptr with an objection.
 const ArrowSchema* only_child(const ArrowSchema& schema, Objection* objection) {
   if (schema.n_children == 1 && schema.children[0] != nullptr) return schema.children[0];
-  objection->say(nullptr, "a list has %lld children, or a NULL one, where its schema has to have one",
+  objection->say(nullptr,
+                 "a list has %lld children, or a NULL one, where its schema has to have one",
                  static_cast<long long>(schema.n_children));
   return nullptr;
 }
@@ -213,7 +214,8 @@ class Parser {
     for (int i = 0; opaque.vendor_name == arrow_names::vendor && i < dtype_count; i++) {
       if (opaque.type_name == dtype_table[i].name) type_->dtype = static_cast<DTypeId>(i);
     }
-    const auto length = static_cast<int>(opaque.type_name.size() > 40 ? 40 : opaque.type_name.size());
+    const auto length =
+        static_cast<int>(opaque.type_name.size() > 40 ? 40 : opaque.type_name.size());
     if (type_->dtype == unknown_dtype) {
       return objection_->say("no_dtype", "the elements are opaque: \"%.*s\" of another library",
                              length, opaque.type_name.data());

@@ -37,14 +37,14 @@ struct ColumnType {
   };
 
   DTypeId dtype = unknown_dtype;
-  bool temporal = false;     // the integers are times
-  bool bits = false;         // booleans, eight to a byte
-  bool pairs = false;        // complex numbers: the data lies in a child, two numbers each
-  int64_t bytes_each = 0;    // of binary of one width: so many uint8, a last axis; else 0
-  int32_t depth = 0;         // nodes above the elements
-  int32_t ndim = 1;          // of the tensor that a column becomes
+  bool temporal = false;   // the integers are times
+  bool bits = false;       // booleans, eight to a byte
+  bool pairs = false;      // complex numbers: the data lies in a child, two numbers each
+  int64_t bytes_each = 0;  // of binary of one width: so many uint8, a last axis; else 0
+  int32_t depth = 0;       // nodes above the elements
+  int32_t ndim = 1;        // of the tensor that a column becomes
   int32_t tensor_axes = 0;
-  Node nodes[max_ndim];      // from the outside in
+  Node nodes[max_ndim];       // from the outside in
   int64_t extents[max_ndim];  // of tensor nodes: their axes as they are meant, and the strides
   int64_t strides[max_ndim];
 };

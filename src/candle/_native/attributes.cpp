@@ -124,8 +124,7 @@ PyMethodDef tensor_methods[] = {
      "the same elements in\n"
      "lists of fixed size, ``arrow.bool8``, another dtype (a cast). BufferError for what Arrow "
      "cannot say."},
-    {"__arrow_c_device_array__", function_of<arrow_c_device_array>(),
-     METH_FASTCALL | METH_KEYWORDS,
+    {"__arrow_c_device_array__", function_of<arrow_c_device_array>(), METH_FASTCALL | METH_KEYWORDS,
      "__arrow_c_device_array__($self, /, requested_schema=None, **kwargs)\n--\n\n"
      "The same with where the memory is (Arrow C device interface): that of a device stays "
      "there.\n\n"

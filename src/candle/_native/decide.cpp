@@ -43,6 +43,13 @@ bool rows_fit(const Source& source) {
   return source.shape[0] == 0 || source.size / source.shape[0] <= INT32_MAX;
 }
 
+/// Whether the axes of a row lie in an order that means another read the other way round.
+bool is_turned(const Source& source, const int64_t* strides) {
+  int32_t order[max_ndim];
+  rows_order(source.ndim, source.shape, strides, order);
+  return !is_own_inverse(source.ndim, order);
+}
+
 const char* dtype_name(DTypeId dtype) {
   return dtype == unknown_dtype ? "of unknown dtype" : dtype_table[dtype].name;
 }
@@ -93,7 +100,11 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
     note(!demand.negative_strides && has_negative(source), Reason::negative_stride);
     if ((demand.c_order || demand.dense || demand.rows) && !odd) {
       const ElementStrides strides(source);
-      note(demand.rows && source.ndim > 0 && !is_rows(source.ndim, source.shape, strides.values), Reason::not_dense);
+      if (demand.rows && source.ndim > 0) {
+        const bool rows = is_rows(source.ndim, source.shape, strides.values);
+        note(!rows, Reason::not_dense);
+        note(rows && !demand.c_order && is_turned(source, strides.values), Reason::permuted);
+      }
       note(demand.c_order && !is_c_contiguous(source.ndim, source.shape, strides.values),
            Reason::order);
       note(demand.dense && !is_dense(source.ndim, source.shape, strides.values), Reason::not_dense);
@@ -211,6 +222,10 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
                         : "the booleans are bits, eight to a byte",
           consumer);
       break;
+    case Reason::permuted:
+      say("the axes of a row lie in an order that some consumers of Arrow read the other way "
+          "round");
+      break;
     case Reason::chunks:
       say("the elements lie in %" PRId64 " chunks", source.parts->chunks);
       break;
@@ -238,8 +253,8 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("the tensor has no axes, and %s takes rows", consumer);
       break;
     case Reason::long_rows:
-      say("a row has %" PRId64 " elements, and %s takes at most %d",
-          source.size / source.shape[0], consumer, INT32_MAX);
+      say("a row has %" PRId64 " elements, and %s takes at most %d", source.size / source.shape[0],
+          consumer, INT32_MAX);
       break;
     case Reason::count:
       say("no reason");

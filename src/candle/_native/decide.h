@@ -69,6 +69,7 @@ enum class Reason : uint8_t {
   device,
   python_values,
   bitmap,
+  permuted,
   chunks,
   columns,
   filled,
@@ -84,12 +85,11 @@ enum class Reason : uint8_t {
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",     "dtype",           "order",        "byte_order",     "misaligned",
-    "odd_stride",    "negative_stride", "read_only",    "not_dense",      "alignment",
-    "conj_bit",      "neg_bit",         "packed",       "no_export",      "device",
-    "python_values", "bitmap",          "chunks",       "columns",        "filled",
-    "dtype_unknown", "would_narrow",    "foreign_device", "requires_grad", "no_cast",
-    "pairs",         "no_axes",         "long_rows",
+    "requested",       "dtype",     "order",     "byte_order",    "misaligned",   "odd_stride",
+    "negative_stride", "read_only", "not_dense", "alignment",     "conj_bit",     "neg_bit",
+    "packed",          "no_export", "device",    "python_values", "bitmap",       "permuted",
+    "chunks",          "columns",   "filled",    "dtype_unknown", "would_narrow", "foreign_device",
+    "requires_grad",   "no_cast",   "pairs",     "no_axes",       "long_rows",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -217,15 +217,14 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
   return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
          detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
          !demand.somewhere && demand.alignment == 1 && !demand.c_order && !demand.dense &&
-         !demand.rows &&
-         (demand.read_only || !source.read_only) && (demand.negative_strides || signs >= 0);
+         !demand.rows && (demand.read_only || !source.read_only) &&
+         (demand.negative_strides || signs >= 0);
 }
 
 /// Whether the caller asked by name for the copy that a decision makes.
 inline bool asked_for(const Decision& decision, const Demand& demand) noexcept {
-  constexpr ReasonSet by_name =
-      bit(Reason::requested) | bit(Reason::dtype) | bit(Reason::python_values) |
-      bit(Reason::filled);
+  constexpr ReasonSet by_name = bit(Reason::requested) | bit(Reason::dtype) |
+                                bit(Reason::python_values) | bit(Reason::filled);
   const ReasonSet named = demand.somewhere ? by_name | bit(Reason::device) : by_name;
   return (decision.reasons & named) != 0;
 }

@@ -32,7 +32,7 @@ Demand arrow_demand(bool host_only) {
 struct ExportPlan {
   ExportType type;
   Demand demand;
-  int32_t order[max_ndim];               // axis order[i] of the tensor is the i-th from outside
+  int32_t order[max_ndim];                 // axis order[i] of the tensor is the i-th from outside
   const ArrowSchema* requested = nullptr;  // copied, in place of the type's own
 };
 
@@ -62,15 +62,6 @@ Ref new_capsule(const char* name, Struct** held) {
   return capsule;
 }
 
-/// The axes from the outermost in: by stride, as they lie.
-void order_by_stride(const Tensor* tensor, int32_t* order) {
-  const int32_t ndim = tensor->ndim();
-  for (int32_t i = 0; i < ndim; i++) order[i] = i;
-  std::stable_sort(order + std::min(1, ndim), order + ndim, [tensor](int32_t a, int32_t b) {
-    return tensor->strides()[a] > tensor->strides()[b];
-  });
-}
-
 /// The type and layout of a tensor where nobody has asked for another.
 void plan_default(const Tensor* tensor, bool lists, ExportPlan* plan) {
   const int32_t ndim = tensor->ndim();
@@ -84,8 +75,12 @@ void plan_default(const Tensor* tensor, bool lists, ExportPlan* plan) {
     std::copy_n(tensor->shape() + 1, type.depth, type.widths);
     return;
   }
-  if (!type.bits && tensor->size > 0 && is_rows(ndim, tensor->shape(), tensor->strides()))
-    order_by_stride(tensor, plan->order);
+  if (!type.bits && tensor->size > 0 && is_rows(ndim, tensor->shape(), tensor->strides())) {
+    int32_t order[max_ndim];
+    rows_order(ndim, tensor->shape(), tensor->strides(), order);
+    // pyarrow 26 takes Arrow's permutation for its inverse: only where that is the same is it used.
+    if (is_own_inverse(ndim, order)) std::copy_n(order, ndim, plan->order);
+  }
   if (ndim < 2) return;
   type.tensor = true;
   type.depth = 1;
@@ -110,6 +105,20 @@ bool cannot_be(const Tensor* tensor, const char* why) {
   return false;
 }
 
+/// Whether lists of such widths are the axes of a tensor's rows, some of them joined.
+bool joins(const Tensor& tensor, const ExportType& type) {
+  int32_t axis = 1;
+  for (int32_t i = 0; i < type.depth; i++) {
+    int64_t joined = 1;
+    while (axis < tensor.ndim() && (joined < type.widths[i] || tensor.shape()[axis] == 1)) {
+      joined *= tensor.shape()[axis++];
+      if (joined == 0) break;
+    }
+    if (joined != type.widths[i]) return false;
+  }
+  return axis == tensor.ndim();
+}
+
 /// The type and layout that a requested schema says. False with an error set.
 bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan* plan) {
   ColumnType wanted;
@@ -129,8 +138,6 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
     return cannot_be(tensor, "candle makes no binary data; view the elements as uint8");
   const int32_t ndim = tensor->ndim();
   for (int32_t i = 0; i < ndim; i++) plan->order[i] = i;
-  int64_t row = 1, wanted_row = 1;
-  for (int32_t i = 1; i < ndim; i++) row *= tensor->shape()[i];
   bool same = wanted.ndim == ndim;
   bool permuted = false;
   int32_t axis = 1;
@@ -139,8 +146,8 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
     if (node.level != Level::fixed && node.level != Level::tensor)
       return cannot_be(tensor, "candle makes lists of fixed size only");
     type.widths[type.depth++] = node.width;
-    wanted_row *= node.width;
-    const int64_t* extents = node.level == Level::fixed ? &node.width : wanted.extents + node.first_axis;
+    const int64_t* extents =
+        node.level == Level::fixed ? &node.width : wanted.extents + node.first_axis;
     same = same && std::equal(extents, extents + node.axes, tensor->shape() + axis);
     if (same && node.level == Level::tensor) {
       const int64_t* strides = wanted.strides + node.first_axis;
@@ -150,7 +157,7 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
     permuted = permuted || node.level == Level::tensor;
     axis += node.axes;
   }
-  if (same || (!permuted && row == wanted_row && ndim > 0)) return true;
+  if (same || (!permuted && ndim > 0 && joins(*tensor, type))) return true;
   return cannot_be(tensor, "its rows have other axes");
 }
 
@@ -165,7 +172,8 @@ const ArrowSchema* requested_in(PyObject* capsule) {
   return static_cast<const ArrowSchema*>(PyCapsule_GetPointer(capsule, arrow_names::schema));
 }
 
-bool make_plan(const Tensor* tensor, PyObject* requested, bool lists, bool host_only, ExportPlan* plan) {
+bool make_plan(const Tensor* tensor, PyObject* requested, bool lists, bool host_only,
+               ExportPlan* plan) {
   plan->demand = arrow_demand(host_only);
   const ArrowSchema* schema = requested_in(requested);
   if (schema == nullptr) {
@@ -222,8 +230,8 @@ bool fill_array(Tensor* tensor, const ExportPlan& plan, CopyMode mode, ArrowArra
   const Ref ordered = in_order(tensor, plan.order);
   if (!ordered) return false;
   Decision decision;
-  const Ref meant = Ref::steal(
-      conform(reinterpret_cast<Tensor*>(ordered.get()), plan.demand, mode, &decision));
+  const Ref meant =
+      Ref::steal(conform(reinterpret_cast<Tensor*>(ordered.get()), plan.demand, mode, &decision));
   if (!meant) return false;
   auto* fit = reinterpret_cast<Tensor*>(meant.get());
   *device = fit->device;
@@ -251,8 +259,8 @@ PyObject* export_pair(Tensor* tensor, const ExportPlan& plan, CopyMode mode) {
 bool parse(const char* function, PyObject* const* args, Py_ssize_t nargs, PyObject* names,
            bool any_keyword, PyObject** requested) {
   if (nargs > 1) {
-    PyErr_Format(PyExc_TypeError, "%s() takes at most one positional argument (%zd given)", function,
-                 nargs);
+    PyErr_Format(PyExc_TypeError, "%s() takes at most one positional argument (%zd given)",
+                 function, nargs);
     return false;
   }
   if (nargs == 1) *requested = args[0];
@@ -303,8 +311,8 @@ PyObject* arrow_c_device_array(PyObject* self, PyObject* const* args, Py_ssize_t
   ArrowDeviceArray* array;
   const Ref capsule = schema ? new_capsule(arrow_names::device_array, &array) : Ref();
   DLDevice device;
-  if (!capsule || !fill_array(tensor, plan, CopyMode::if_needed, &array->array, &array->sync_event,
-                              &device)) {
+  if (!capsule ||
+      !fill_array(tensor, plan, CopyMode::if_needed, &array->array, &array->sync_event, &device)) {
     return nullptr;
   }
   const bool host = host_memory(device);

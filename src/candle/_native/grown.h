@@ -23,7 +23,8 @@ class Grown {
   /// A fresh item at the end; nullptr where there is no memory. Items before it may have moved.
   T* add() noexcept {
     if (size_ == room_ && !grow()) return nullptr;
-    return new (items_ + size_++) T;
+    T* block = items_ + size_++;
+    return new (block) T;
   }
   int64_t size() const noexcept { return size_; }
   T& operator[](int64_t i) noexcept { return items_[i]; }
@@ -35,7 +36,8 @@ class Grown {
     auto* larger = static_cast<T*>(std::malloc(static_cast<size_t>(room) * sizeof(T)));
     if (larger == nullptr) return false;
     for (int64_t i = 0; i < size_; i++) {
-      new (larger + i) T(std::move(items_[i]));
+      T* block = larger + i;
+      new (block) T(std::move(items_[i]));
       items_[i].~T();
     }
     std::free(items_);

@@ -28,7 +28,7 @@ struct Ingest {
   PyTypeObject* type;  // of the result
   PyObject* x;         // nullptr where memory comes without its object
   const Request& request;
-  PyTypeObject* given = nullptr;  // what the caller gave, where x stands in its place
+  PyTypeObject* given = nullptr;       // what the caller gave, where x stands in its place
   const Assembly* assembly = nullptr;  // of elements that lie in parts
 
   PyTypeObject* from() const { return given == nullptr && x != nullptr ? Py_TYPE(x) : given; }

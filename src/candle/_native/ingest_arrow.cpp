@@ -117,8 +117,7 @@ bool is_capsules(PyObject* x) {
 }
 
 bool take(PyObject* x, Arrival* arrival) {
-  if (is_capsules(x))
-    return take_arrays(PyTuple_GET_ITEM(x, 0), PyTuple_GET_ITEM(x, 1), arrival);
+  if (is_capsules(x)) return take_arrays(PyTuple_GET_ITEM(x, 0), PyTuple_GET_ITEM(x, 1), arrival);
   if (PyCapsule_CheckExact(x)) return take_stream(x, arrival);
   bool applies;
   if (!ask_arrow(x, arrival, &applies)) {

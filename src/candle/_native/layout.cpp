@@ -90,6 +90,28 @@ bool is_rows(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcep
   return true;
 }
 
+void rows_order(int32_t ndim, const int64_t* shape, const int64_t* strides,
+                int32_t* order) noexcept {
+  int32_t places[max_ndim], axes[max_ndim];
+  int32_t used = 0;
+  for (int32_t i = 0; i < ndim; i++) {
+    order[i] = i;
+    if (i == 0 || shape[i] == 1) continue;
+    places[used] = i;
+    int32_t at = used++;
+    for (; at > 0 && strides[axes[at - 1]] < strides[i]; at--) axes[at] = axes[at - 1];
+    axes[at] = i;
+  }
+  for (int32_t i = 0; i < used; i++) order[places[i]] = axes[i];
+}
+
+bool is_own_inverse(int32_t ndim, const int32_t* order) noexcept {
+  for (int32_t i = 0; i < ndim; i++) {
+    if (order[order[i]] != i) return false;
+  }
+  return true;
+}
+
 int32_t negative_axis(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept {
   for (int32_t i = 0; i < ndim; i++) {
     if (strides[i] < 0 && shape[i] > 1) return i;

@@ -33,6 +33,14 @@ bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexce
 /// before.
 bool is_rows(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 
+/// The order in which the axes of such rows lie: the i-th from outside is axis order[i]. The first
+/// and those of extent 1 stay in their places.
+void rows_order(int32_t ndim, const int64_t* shape, const int64_t* strides,
+                int32_t* order) noexcept;
+
+/// Whether an order of axes is the same read the other way round.
+bool is_own_inverse(int32_t ndim, const int32_t* order) noexcept;
+
 /// The first axis of extent > 1 with a negative stride, or -1.
 int32_t negative_axis(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 

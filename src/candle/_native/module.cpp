@@ -255,7 +255,8 @@ constexpr char from_arrow_doc[] =
     "dtype, device, copy\n    As of `asarray`.\n\n"
     "Raises\n------\n"
     "CopyError\n    With ``copy=False``, where the memory cannot be shared.\n"
-    "BufferError\n    For nulls, lists of different lengths, and elements that are no numbers; where "
+    "BufferError\n    For nulls, lists of different lengths, and elements that are no numbers; "
+    "where "
     "the producer fails, or what\n    it exports is impossible.\n"
     "TypeError, ValueError, IndexError\n    For wrong arguments.";
 

@@ -11,19 +11,19 @@ namespace candle {
 
 /// Names that are looked up on every move.
 struct Names {
-  PyObject* dlpack;                // __dlpack__
-  PyObject* dlpack_device;         // __dlpack_device__
-  PyObject* c_exchange_api;        // __dlpack_c_exchange_api__
-  PyObject* array_struct;          // __array_struct__
-  PyObject* array_interface;       // __array_interface__
-  PyObject* cuda_array_interface;  // __cuda_array_interface__
-  PyObject* array;                 // __array__
-  PyObject* arrow_c_array;         // __arrow_c_array__
-  PyObject* arrow_c_device_array;  // __arrow_c_device_array__
-  PyObject* arrow_c_stream;        // __arrow_c_stream__
+  PyObject* dlpack;                 // __dlpack__
+  PyObject* dlpack_device;          // __dlpack_device__
+  PyObject* c_exchange_api;         // __dlpack_c_exchange_api__
+  PyObject* array_struct;           // __array_struct__
+  PyObject* array_interface;        // __array_interface__
+  PyObject* cuda_array_interface;   // __cuda_array_interface__
+  PyObject* array;                  // __array__
+  PyObject* arrow_c_array;          // __arrow_c_array__
+  PyObject* arrow_c_device_array;   // __arrow_c_device_array__
+  PyObject* arrow_c_stream;         // __arrow_c_stream__
   PyObject* arrow_c_device_stream;  // __arrow_c_device_stream__
-  PyObject* arrow_c_schema;        // __arrow_c_schema__
-  PyObject* cuda_stream;           // __cuda_stream__
+  PyObject* arrow_c_schema;         // __arrow_c_schema__
+  PyObject* cuda_stream;            // __cuda_stream__
   PyObject* max_version;
   PyObject* dl_device;
   PyObject* stream;

@@ -43,6 +43,7 @@ _FILES = {
     "jaxlib": "jax",
     "mlx": "immutable",
     "numpy": "numpy",
+    "pandas": "pandas",
     "pyarrow": "arrow",
     "scipy": "sparse",
     "sparse": "sparse",

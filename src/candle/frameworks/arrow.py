@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["examples", "give", "record"]
+__all__ = ["examples", "give", "hazards", "record"]
 
 
 def record(cls: type, base: type) -> Record:
@@ -43,6 +43,22 @@ def give(t: Tensor, layout: str, wanted: Any, copy: bool | None) -> Any:
     return pyarrow.array(
         _Handout(_core.arrow_capsules(t, requested, layout == "list", copy))
     )
+
+
+def hazards(trial: object) -> list[str]:
+    """Try what the installed pyarrow gets wrong."""
+    import pyarrow
+
+    kind = pyarrow.fixed_shape_tensor(pyarrow.int8(), [2, 3, 4], permutation=[2, 0, 1])
+    storage = pyarrow.array([range(24)], pyarrow.list_(pyarrow.int8(), 24))
+    x = pyarrow.ExtensionArray.from_storage(kind, storage)
+    expected = _core.from_arrow(x)
+    if expected.tolist() == x.to_numpy_ndarray().tolist():
+        return []
+    return [
+        "pyarrow reads fixed_shape_tensor's permutation the wrong way round where it is not its "
+        "own inverse, and writes it so too: candle copies such layouts on the way to Arrow"
+    ]
 
 
 def examples() -> dict[str, Any]:
