@@ -95,7 +95,9 @@ ROUTES: dict[str, tuple[str | None, Callable[[Any], Any]]] = {
     "`candle.Tensor`": (None, lambda _: candle.zeros((2,))),
     "`torch.Tensor`, `Parameter`": ("torch", lambda torch: torch.zeros(2)),
     "`numpy.ndarray`, its subclasses": (None, lambda _: np.zeros(2).view(np.recarray)),
-    "jax, tensorflow, mlx, Arrow by DLPack": ("jax", lambda jax: jax.numpy.zeros(2)),
+    "pyarrow, polars, and whatever else has `__arrow_c_array__`, `__arrow_c_stream__` or their "
+    "device variants": ("pyarrow", lambda pa: pa.chunked_array([[1, 2]])),
+    "jax, tensorflow, mlx by DLPack": ("jax", lambda jax: jax.numpy.zeros(2)),
     "anything else with `__dlpack__` (tvm-ffi, cupy), a raw capsule": (
         None,
         lambda _: np.zeros(2).__dlpack__(),

@@ -118,6 +118,14 @@ def shares_with_x64(x: object) -> bool:
         jax().config.update("jax_enable_x64", before)
 
 
+def turned() -> candle.Tensor:
+    return candle.zeros((5, 2, 3, 4)).permute(0, 2, 3, 1)
+
+
+def mixed() -> Any:
+    return pyarrow().table({"a": [1], "b": [0.5]})
+
+
 RECORDS = np.zeros(3, [("a", "f8"), ("b", "f8")])
 BAD = Producer(shape=(4,), raises=RuntimeError("not today"))
 
@@ -182,6 +190,44 @@ CASES: dict[str, Case] = {
         lambda: candle.explain(Producer(shape=(4,), device=(2, 0)), "numpy").action == "copy",
     ),
     "python_values": Case(lambda: candle.explain([1, 2]), lambda: shares(np.array([1, 2]))),
+    "bitmap": Case(
+        lambda: candle.explain(pyarrow().array([True])),
+        lambda: (
+            shares(pyarrow().array([True]).cast("int8"))
+            and len(candle.ones(3, dtype="bool").view("uint8").arrow(copy=False)) == 3
+        ),
+        "pyarrow",
+    ),
+    "permuted": Case(
+        lambda: candle.explain(turned(), "arrow"),
+        lambda: (
+            len(turned().permute(0, 3, 1, 2).__arrow_c_array__()) == 2
+            and candle.explain(turned().permute(0, 3, 1, 2), "arrow").action == "share"
+        ),
+    ),
+    "chunks": Case(
+        lambda: candle.explain(pyarrow().chunked_array([[1], [2]])),
+        lambda: (
+            len(candle.from_arrow(pyarrow().chunked_array([[1], [2]]), chunks="list", copy=False))
+            == 2
+            and shares(pyarrow().chunked_array([[1], [2]]).combine_chunks())
+        ),
+        "pyarrow",
+    ),
+    "columns": Case(
+        lambda: candle.explain(pyarrow().table({"a": [1], "b": [2]})),
+        lambda: (
+            candle.from_arrow(pyarrow().table({"a": [1], "b": [2]}), column=0, copy=False).size == 1
+        ),
+        "pyarrow",
+    ),
+    "filled": Case(
+        lambda: traced(lambda: candle.from_arrow(pyarrow().array([1, None]), nulls=0)),
+        lambda: (
+            candle.from_arrow(pyarrow().array([1, None]), nulls="mask", copy=False)[0].size == 2
+        ),
+        "pyarrow",
+    ),
     "dtype_unknown": Case(
         lambda: candle.explain(candle.zeros(3, dtype="float8_e3m4"), "torch"),
         lambda: shares(candle.zeros(3, dtype="float8_e3m4").to("float32"), "torch"),
@@ -215,6 +261,19 @@ CASES: dict[str, Case] = {
             and candle.ones(4).to("float4_e2m1fn").view("float4_e2m1fn_x2").size == 2
         ),
     ),
+    "no_axes": Case(
+        lambda: candle.explain(candle.asarray(1.5), "arrow"),
+        lambda: candle.explain(candle.asarray(1.5).reshape(1), "arrow").action == "share",
+    ),
+    "long_rows": Case(
+        lambda: candle.explain(candle.empty((1, 2**31), dtype="uint8"), "arrow"),
+        lambda: (
+            candle.explain(
+                candle.empty((1, 2**31), dtype="uint8").reshape(2, 2**30), "arrow"
+            ).action
+            == "share"
+        ),
+    ),
     "no_dtype": Case(
         lambda: candle.explain(jax().numpy.zeros(3, "int2")),
         lambda: (
@@ -232,6 +291,29 @@ CASES: dict[str, Case] = {
         lambda: (
             shares(pyarrow().array([1, None]).fill_null(0))
             and shares(pyarrow().array([1, None]).drop_null())
+            and candle.from_arrow(pyarrow().array([1, None]), nulls="mask")[1].tolist()
+            == [False, True]
+        ),
+        "pyarrow",
+    ),
+    "ragged": Case(
+        lambda: candle.explain(pyarrow().array([[1], [2, 3]])),
+        lambda: shares(pyarrow().array([[1], [2, 3]]).flatten()),
+        "pyarrow",
+    ),
+    "encoded": Case(
+        lambda: candle.explain(pyarrow().array([1, 1]).dictionary_encode()),
+        lambda: (
+            shares((x := pyarrow().array([1, 1]).dictionary_encode()).dictionary_decode())
+            and shares(x.cast(x.type.value_type))
+        ),
+        "pyarrow",
+    ),
+    "mixed": Case(
+        lambda: candle.explain(pyarrow().table({"a": [1], "b": [0.5]})),
+        lambda: (
+            candle.from_arrow(mixed(), dtype="float64").tolist() == [[1, 0.5]]
+            and candle.from_arrow(mixed(), column=0).tolist() == [1]
         ),
         "pyarrow",
     ),
@@ -268,7 +350,11 @@ CASES: dict[str, Case] = {
     "structured": Case(lambda: candle.explain(RECORDS), lambda: shares(RECORDS["a"])),
     "datetime": Case(
         lambda: candle.explain(np.zeros(3, "M8[s]")),
-        lambda: shares(np.zeros(3, "M8[s]").view("int64")),
+        lambda: (
+            shares(np.zeros(3, "M8[s]").view("int64"))
+            and candle.from_arrow(pyarrow().array(np.zeros(3, "M8[s]")), times="integers").size == 3
+        ),
+        "pyarrow",
     ),
     "long_double": Case(
         lambda: candle.explain(np.zeros(3, "longdouble")),
@@ -361,10 +447,14 @@ def test_allowing_the_copy_helps(code: str) -> None:
         "packed": lambda: candle.zeros(4, dtype="int4").numpy(),
         "no_export": lambda: candle.asarray(jax().numpy.arange(4, dtype="int4")),
         "python_values": lambda: candle.asarray([1, 2]),
+        "bitmap": lambda: candle.zeros(3, dtype="bool").__arrow_c_array__(),
+        "permuted": lambda: turned().__arrow_c_array__(),
+        "chunks": lambda: candle.asarray(pyarrow().chunked_array([[1], [2]])),
+        "columns": lambda: candle.asarray(pyarrow().table({"a": [1], "b": [2]})),
     }
     if code not in moves:
         # What was asked for by name is made; copies between devices are in gpu_fakedriver.
-        assert code in ("requested", "dtype", "device")
+        assert code in ("requested", "dtype", "device", "filled")
         return
     codes = {reason.code for reason in traced(moves[code]).reasons}
     assert code in codes

@@ -179,6 +179,7 @@ def array(
     made.release = _address(_release_array)
     made.private_data = _number()
     made.kept = kept  # type: ignore[attr-defined]
+    made.room = length, len(addresses)  # type: ignore[attr-defined]
     return made
 
 

@@ -285,7 +285,8 @@ bool Gathering::take_fill(DTypeId dtype) noexcept {
   const Kind kind = dtype_table[dtype].kind;
   bool whole = true;
   if (kind == Kind::boolean) {
-    whole = fill_.kind == Scalar::Kind::boolean;
+    whole = fill_.kind == Scalar::Kind::boolean ||
+            (fill_.kind == Scalar::Kind::signed_int && (fill_.integer | 1) == 1);
   } else if (kind == Kind::signed_int || kind == Kind::unsigned_int) {
     if (fill_.kind == Scalar::Kind::real && !is_large(fill_, value)) {
       constexpr double beyond = 9223372036854775808.0;  // 2^63

@@ -9,15 +9,18 @@ namespace candle {
 
 namespace {
 
+/// No memory has more rows, of one bit each. Buffers are read by such numbers before their elements
+/// are looked for.
+constexpr int64_t most_rows = int64_t{1} << 48;
+
 long long number(int64_t value) { return static_cast<long long>(value); }
 
 /// What every array has to be, whatever its type.
 bool sound(const ArrowArray& array, int64_t buffers, int64_t children, Objection* objection) {
   if (array.release == nullptr)
     return objection->say(nullptr, "its array, or a child of it, has been released");
-  int64_t end;
-  if (array.length < 0 || array.offset < 0 ||
-      __builtin_add_overflow(array.length, array.offset, &end)) {
+  if (array.length < 0 || array.offset < 0 || array.length > most_rows ||
+      array.offset > most_rows) {
     return objection->say(nullptr, "an array has the length %lld and the offset %lld",
                           number(array.length), number(array.offset));
   }

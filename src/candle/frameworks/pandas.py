@@ -16,7 +16,7 @@ __all__ = ["record"]
 def _array(x: Any) -> object:
     """Give the ndarray behind columns of one of numpy's dtypes; leave others to Arrow.
 
-    By Arrow too pandas would import pyarrow, and call every NaN a null.
+    By Arrow pandas would need pyarrow, and call every NaN a null.
     """
     dtypes = set(x.dtypes) if x.ndim > 1 else {x.dtype}
     numpy = sys.modules.get("numpy")

@@ -1,0 +1,155 @@
+"""Any column and any tensor, there and back; and structs changed at random."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import candle
+
+pa = pytest.importorskip("pyarrow")
+hypothesis = pytest.importorskip("hypothesis")
+
+from hypothesis import given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from children import Child
+
+NUMBERS = [
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bool"),
+]
+
+
+@st.composite
+def columns(draw: st.DrawFn, nulls: bool = False) -> Any:
+    """A column: a leaf, lists of one length around it, each sliced after it was made."""
+    rows = draw(st.integers(0, 6))
+    widths = draw(st.lists(st.integers(1, 4), max_size=3))
+    before, after = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    size = before + after
+    need = rows + size
+    for width in widths:
+        need *= width
+        need += size
+    dtype = draw(st.sampled_from(NUMBERS))
+    numbers = np.arange(need) % 100 if dtype != "bool" else np.arange(need) % 3 == 0
+
+    def mask(count: int) -> Any:
+        if not nulls:
+            return None
+        seed = draw(st.integers(0, 99))
+        return np.random.default_rng(seed).random(count) < 0.3
+
+    x = pa.array(numbers.astype(dtype), mask=mask(need))
+    for width in reversed(widths):
+        x = x[before : len(x) - after]
+        x = x[: len(x) // width * width]
+        count = len(x) // width
+        kind = draw(st.sampled_from(("fixed", "tensor", "list", "large")))
+        if nulls and kind in ("list", "large"):
+            kind = "fixed"
+        gone = None if (m := mask(count)) is None else pa.array(m)
+        if kind in ("fixed", "tensor"):
+            x = pa.FixedSizeListArray.from_arrays(x, width, mask=gone)
+        else:
+            number = pa.int32() if kind == "list" else pa.int64()
+            offsets = pa.array(np.arange(count + 1) * width, number)
+            x = (pa.ListArray if kind == "list" else pa.LargeListArray).from_arrays(offsets, x)
+    return x[before : before + rows]
+
+
+def none_at(values: Any, mask: Any) -> Any:
+    """The values as pyarrow lists them, with None for what is masked as a whole."""
+    if not isinstance(values, list):
+        return None if mask else values
+    return [none_at(v, m) for v, m in zip(values, mask, strict=True)]
+
+
+def spread(values: Any, like: Any) -> Any:
+    """pyarrow's list, a list of None for each None that is a list."""
+    if isinstance(like, list):
+        inner = values if values is not None else [None] * len(like)
+        return [spread(v, part) for v, part in zip(inner, like, strict=True)]
+    return values
+
+
+@settings(max_examples=150)
+@given(columns())
+def test_columns_come_in_as_pyarrow_says(x: Any) -> None:
+    t = candle.from_arrow(x)
+    assert t.tolist() == x.to_pylist()
+    assert len(t) == len(x)
+
+
+@settings(max_examples=100)
+@given(st.lists(columns(), min_size=1, max_size=3), st.data())
+def test_chunks_come_in_as_pyarrow_says(parts: list[Any], data: st.DataObject) -> None:
+    first = parts[0]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(first)), max_size=3)))
+    bounds = [0, *cuts, len(first)]
+    x = pa.chunked_array([first[a:b] for a, b in zip(bounds, bounds[1:], strict=False)])
+    assert candle.from_arrow(x).tolist() == x.to_pylist()
+    made = candle.from_arrow(x, chunks="list")
+    assert [row for t in made for row in t.tolist()] == x.to_pylist()
+
+
+@settings(max_examples=150)
+@given(columns(nulls=True))
+def test_nulls_come_in_as_pyarrow_says(x: Any) -> None:
+    values, mask = candle.from_arrow(x, nulls="mask")
+    expected = spread(x.to_pylist(), values.tolist())
+    assert none_at(values.tolist(), mask.tolist()) == expected
+    assert values.shape == mask.shape
+    filled = candle.from_arrow(x, nulls=True if values.dtype == candle.bool else 7)
+    chosen = np.where(mask.numpy(), filled.numpy().dtype.type(7), values.numpy())
+    assert filled.tolist() == chosen.tolist()
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> candle.Tensor:
+    dtype = draw(st.sampled_from([*NUMBERS, "bfloat16", "complex64", "float8_e5m2"]))
+    shape = draw(st.lists(st.integers(0, 4), min_size=1, max_size=4))
+    count = int(np.prod(shape))
+    numbers = np.arange(count) % 50 if dtype != "bool" else np.arange(count) % 3 == 0
+    t = candle.asarray(numbers.reshape(shape)).to(dtype)
+    t = t.permute(draw(st.permutations(range(t.ndim))))
+    for axis in range(t.ndim):
+        step = draw(st.sampled_from((1, 1, 1, 2, -1)))
+        t = t[(*[slice(None)] * axis, slice(None, None, step))]
+    return t
+
+
+@settings(max_examples=200)
+@given(tensors())
+def test_tensors_go_out_and_come_back(t: candle.Tensor) -> None:
+    plan = candle.explain(t, "arrow")
+    x = t.arrow()
+    x.validate(full=True)
+    assert len(x) == len(t)
+    back = candle.from_arrow(x)
+    assert (back.dtype, back.shape, back.tolist()) == (t.dtype, t.shape, t.tolist())
+    if t.size:
+        assert (x.buffers()[-1].address == t.data_ptr()) == (plan.action == "share")
+        if plan.action == "share":
+            assert back.data_ptr() == t.data_ptr()
+    plain = t.arrow(layout="list")
+    if t.dtype in (candle.float32, candle.int64, candle.bool, candle.uint8):
+        assert plain.to_pylist() == t.tolist()
+        if t.ndim > 1 and t.dtype != candle.bool and t.size:
+            assert x.to_numpy_ndarray().tolist() == t.tolist()
+    again = candle.from_arrow(plain)
+    assert (again.dtype, again.shape, again.tolist()) == (t.dtype, t.shape, t.tolist())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_structs_changed_at_random(run_child: Callable[..., Child], seed: int) -> None:
+    script = Path(__file__).parent / "isolated" / "mutations.py"
+    good = int(run_child(script, str(seed), "3000").check())
+    assert 200 < good < 2800, "most were refused, and not all"
