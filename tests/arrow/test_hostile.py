@@ -428,6 +428,16 @@ def test_stream_with_a_bad_chunk_releases_all() -> None:
     assert stream.released == 1
 
 
+def test_device_streams_on_the_host() -> None:
+    """They come before plain ones; the host has any number."""
+    for device in ((1, -1), (1, 0), (3, 0)):
+        chunks = [numbers(), numbers(length=2)]
+        stream = arrow.StreamExporter(arrow.schema("i"), chunks, device=device)
+        assert candle.from_arrow(stream).tolist() == [1, 2, 3, 4, 1, 2]
+        assert stream.released == 1
+        assert [arrow.released[chunk.private_data] for chunk in chunks] == [1, 1]
+
+
 def test_producer_that_raises() -> None:
     class Raises:
         def __arrow_c_array__(self, requested_schema: object = None) -> object:

@@ -76,6 +76,12 @@ class Stream(Structure):
     ]
 
 
+class DeviceStream(Structure):
+    """ArrowDeviceArrayStream."""
+
+    _fields_ = [("device_type", c_int32), *Stream._fields_]
+
+
 # Releases of what was built here, by the number in private_data.
 released: dict[int, int] = {}
 _numbers = iter(range(1, 1 << 62))
@@ -244,7 +250,10 @@ class DeviceExporter(Exporter):
 
 
 class StreamExporter:
-    """An object with ``__arrow_c_stream__``; `fails` names the call that does."""
+    """An object with ``__arrow_c_stream__``; `fails` names the call that does.
+
+    With `device`, a type and number, one with ``__arrow_c_device_stream__`` in its place.
+    """
 
     def __init__(
         self,
@@ -252,7 +261,9 @@ class StreamExporter:
         chunks: Sequence[Array],
         fails: str | None = None,
         error: bytes | None = b"out of luck",
+        device: tuple[int, int] | None = None,
     ) -> None:
+        self.device = device
         self.schema, self.chunks, self.error = type_, list(chunks), error
         self.fails = fails
         self.released = 0
@@ -265,7 +276,11 @@ class StreamExporter:
             LAST_ERROR(lambda _: None if text is None else ctypes.addressof(text)),
             RELEASE(self._release),
         ]
-        self.stream = Stream(*[_address(function) for function in self._keep[1:]], 0)
+        functions = [*[_address(function) for function in self._keep[1:]], 0]
+        self.stream = Stream(*functions)
+        if device is not None:
+            self.stream = DeviceStream(device[0], *functions)
+            self.__arrow_c_device_stream__ = self._device_capsule
 
     def _get_schema(self, _stream: int, out: int) -> int:
         if self.fails == "get_schema":
@@ -279,13 +294,20 @@ class StreamExporter:
                 return 22
             Array.from_address(out).release = None
             return 0
-        ctypes.memmove(out, ctypes.addressof(self.chunks[self.given]), ctypes.sizeof(Array))
+        chunk = self.chunks[self.given]
+        ctypes.memmove(out, ctypes.addressof(chunk), ctypes.sizeof(Array))
+        if self.device is not None:
+            whole = DeviceArray(chunk, self.device[1], self.device[0])
+            ctypes.memmove(out, ctypes.addressof(whole), ctypes.sizeof(DeviceArray))
         self.given += 1
         return 0
 
     def _release(self, address: int) -> None:
         self.released += 1
-        Stream.from_address(address).release = None
+        type(self.stream).from_address(address).release = None
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
         return capsule(self.stream, b"arrow_array_stream")
+
+    def _device_capsule(self, requested_schema: object = None, **kwargs: object) -> Any:
+        return capsule(self.stream, b"arrow_device_array_stream")

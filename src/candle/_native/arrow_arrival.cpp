@@ -118,9 +118,10 @@ bool Arrival::take_chunk(ArrowArray* array) noexcept {
 }
 
 bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
-  const DLDevice where = {static_cast<DLDeviceType>(array->device_type),
-                          static_cast<int32_t>(array->device_id)};
+  DLDevice where = {static_cast<DLDeviceType>(array->device_type),
+                    static_cast<int32_t>(array->device_id)};
   const bool host = host_memory(where);
+  if (host && where.device_id < 0) where.device_id = 0;  // the host's has no number
   if (chunks.size() > 0 && !same_device(where, device)) {
     PyErr_Format(PyExc_BufferError,
                  "the chunks of %s lie on different devices; take them one by "
@@ -128,8 +129,7 @@ bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
                  ingest.producer());
     return false;
   }
-  // The host's device has no number; Arrow's producers say -1.
-  device = host ? DLDevice{where.device_type, where.device_id < 0 ? 0 : where.device_id} : where;
+  device = where;
   if (array->sync_event != nullptr) {
     const auto* event = static_cast<void* const*>(array->sync_event);
     const bool cuda = where.device_type == kDLCUDA || where.device_type == kDLCUDAManaged ||

@@ -262,7 +262,7 @@ Ref Gathering::mask() const noexcept {
   Tensor* mask = allocate(state.tensor_type, id_bool, ndim_, shape_);
   if (mask == nullptr) return {};
   Ref owned = Ref::steal(mask->object());
-  std::memset(mask->data, 0, static_cast<size_t>(mask->size));
+  if (mask->size > 0) std::memset(mask->data, 0, static_cast<size_t>(mask->size));
   each_part(mask, [&](const Place& place, const Piece& piece, const ColumnType&) {
     for (int32_t i = 0; i < piece.nullable; i++) {
       const Nulls& nulls = piece.nulls[i];

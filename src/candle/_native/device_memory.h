@@ -58,6 +58,10 @@ class DeviceMemory {
   static bool lend(const Source& source, Owner* owner, Lending&& lending) noexcept;
 
   bool managed() const noexcept { return managed_; }
+  /// Whether no work can be pending: nobody has named a stream, and nobody is there to be asked.
+  bool idle() const noexcept {
+    return origin_.stream == 0 && !framework_ && !by_interface_ && !producer_;
+  }
   /// The producer's type, or None. Borrowed.
   PyObject* lender() const noexcept { return lender_ ? lender_.get() : Py_None; }
   /// What gives the memory back.

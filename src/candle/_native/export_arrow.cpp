@@ -211,11 +211,10 @@ Ref schema_capsule(const ExportPlan& plan) {
 /// What a consumer has to wait for, as an event. False with an error set.
 bool mark_end(Tensor* tensor, ExportEvent* event) {
   DeviceMemory* block = tensor->owner.device_memory();
-  if (host_memory(tensor->device) || block == nullptr) return true;
+  if (host_memory(tensor->device) || block == nullptr || block->idle()) return true;
   if (!cuda_memory(tensor->device)) return block->relay(Py_None);
-  cuda::Stream stream = 0;
+  cuda::Stream stream = cuda::legacy_stream;
   if (!block->gather(&stream)) return false;
-  if (stream == 0) return true;
   event->device = tensor->device.device_id;
   const cuda::Result result = cuda::record_event(event->device, stream, &event->event);
   if (result == cuda::success) return true;
