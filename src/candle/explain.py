@@ -73,11 +73,7 @@ def explain(
     with unwatched():
         if name == "candle":
             return _in(x, dtype, device)[0]
-        door: str | Demand
-        if name in _ARROW:
-            door = "arrow"
-        else:
-            door = name if name in _NATIVE else frameworks.demand(name)
+        door = _door_of(name)
         first, tensor = _in(x, dtype, device)
         if name == "cupy" and device is None and tensor is not None and tensor.device.type == "cpu":
             first, tensor = _in(x, dtype, "cuda")
@@ -92,6 +88,12 @@ def _name_of(to: str | ModuleType | None) -> str:
     if to is None:
         return "candle"
     return frameworks.name_of(to, _DOORS)
+
+
+def _door_of(name: str) -> str | Demand:
+    if name in _ARROW:
+        return "arrow"
+    return name if name in _NATIVE else frameworks.demand(name)
 
 
 def _in(x: object, dtype: object, device: object) -> tuple[Plan, _core.Tensor | None]:

@@ -91,6 +91,32 @@ def test_gpu_pipeline_on_the_cpu(in_child: Callable[..., Child], hidden: tuple[s
     assert total == "sum: 524288"
 
 
+@pytest.mark.parametrize(
+    "hidden", HIDDEN, ids=lambda names: "without " + (" ".join(names) or "none")
+)
+def test_parquet_to_frameworks(in_child: Callable[..., Child], hidden: tuple[str, ...]) -> None:
+    pytest.importorskip("pyarrow.parquet")
+    output = in_child(WITHOUT, str(EXAMPLES / "parquet_to_frameworks.py"), *hidden).check()
+    there = [name for name in OPTIONAL if name not in hidden and find_spec(name) is not None]
+    hops = [line.split("  ")[0] for line in output.splitlines() if " 0x" in line]
+    assert hops == ["pyarrow -> candle", *(f"candle -> {name}" for name in there)]
+    assert len({word for word in output.split() if word.startswith("0x")}) == 1
+    assert output.count("is not installed") == 2 - len(there)
+
+
+def test_parquet_to_frameworks_notices_a_copy(in_child: Callable[..., Child]) -> None:
+    """Its exit status is no formality."""
+    pytest.importorskip("pyarrow.parquet")
+    code = (
+        "import candle\nshare = candle.from_arrow\n"
+        "candle.from_arrow = lambda x, **asked: share(x, **{**asked, 'copy': True})[...]\n"
+        "candle.Tensor.readonly = True\n" + WITHOUT
+    )
+    child = in_child(code, str(EXAMPLES / "parquet_to_frameworks.py"), *OPTIONAL)
+    assert child.returncode == 1
+    assert "pyarrow -> candle moved the memory" in child.stderr
+
+
 def test_gpu_pipeline_notices_a_wrong_sum(in_child: Callable[..., Child]) -> None:
     """Its exit status is no formality."""
     code = "import candle\ncandle.ones = candle.zeros\n" + WITHOUT

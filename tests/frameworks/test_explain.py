@@ -28,6 +28,7 @@ WAYS: dict[str, Callable[[candle.Tensor], Any]] = {
     "torch": lambda t: t.torch(),
     "jax": lambda t: t.jax(),
     "tvm_ffi": lambda t: target_of("tvm_ffi").give(t, None),  # as convert does
+    "arrow": lambda t: t.__arrow_c_array__(),
     "dlpack": lambda t: t.__dlpack__(max_version=(1, 3)),
     "dlpack_legacy": lambda t: t.__dlpack__(),
 }
@@ -55,7 +56,7 @@ def check(x: Any, to: str, **asked: Any) -> candle.Plan:
     assert plan.reasons == tuple(reason for step in steps for reason in step.reasons)
     assert all(reason.remedy for reason in plan.reasons)
     assert (result is None) == (plan.action == "refuse")
-    if result is not None and "dlpack" not in to:
+    if result is not None and "dlpack" not in to and to != "arrow":
         came, went = meeting.see(x), meeting.see(result)
         if went.content:
             assert (came.address == went.address) == (plan.action == "share")

@@ -134,7 +134,7 @@ def extension(name: str, text: str | bytes = b"") -> bytes:
 
 
 def schema(
-    format: str | bytes | None,  # noqa: A002
+    format: str | bytes | None,
     *children: Schema,
     metadata: bytes | None = None,
     name: bytes | None = b"",

@@ -124,8 +124,8 @@ bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
   if (host && where.device_id < 0) where.device_id = 0;  // the host's has no number
   if (chunks.size() > 0 && !same_device(where, device)) {
     PyErr_Format(PyExc_BufferError,
-                 "the chunks of %s lie on different devices; take them one by "
-                 "one: chunks=\"list\"",
+                 "the chunks of %s lie on different devices; copy them to one "
+                 "first",
                  ingest.producer());
     return false;
   }

@@ -233,14 +233,23 @@ bool Gathering::write_part(const Tensor* dst, const Place& place, const Piece& p
 
 void Gathering::fill_part(const Tensor* dst, const Place& place,
                           const Piece& piece) const noexcept {
+  std::byte item[16] = {};
+  store_scalar(item, 0, dst->row().dlpack, fill_);
+  const int bits = dst->bits();
+  const auto put = [&](int64_t element) {
+    if (bits < 8) {
+      store_scalar(dst->data, element * bits, dst->row().dlpack, fill_);
+    } else {
+      std::memcpy(dst->data + element * (bits / 8), item, static_cast<size_t>(bits / 8));
+    }
+  };
   for (int32_t i = 0; i < piece.nullable; i++) {
     const Nulls& nulls = piece.nulls[i];
     each_null(piece, nulls, [&](int64_t* index) {
       // All elements below a null slot are null.
       std::fill(index + nulls.axes, index + piece.ndim, 0);
       for (;;) {
-        store_scalar(dst->data, place.of(index, piece.ndim) * dst->bits(), dst->row().dlpack,
-                     fill_);
+        put(place.of(index, piece.ndim));
         int32_t axis = piece.ndim - 1;
         for (; axis >= nulls.axes && ++index[axis] == piece.shape[axis]; axis--) index[axis] = 0;
         if (axis < nulls.axes) return;
@@ -264,6 +273,12 @@ Ref Gathering::mask() const noexcept {
   Ref owned = Ref::steal(mask->object());
   if (mask->size > 0) std::memset(mask->data, 0, static_cast<size_t>(mask->size));
   each_part(mask, [&](const Place& place, const Piece& piece, const ColumnType&) {
+    if (piece.nullable == 1 && piece.ndim == 1 && place.strides[0] == 1) {  // the most common
+      std::byte* bytes = mask->data + place.first;
+      expand_bits(piece.nulls[0].bits, piece.nulls[0].first, piece.size, bytes);
+      for (int64_t i = 0; i < piece.size; i++) bytes[i] ^= std::byte{1};
+      return true;
+    }
     for (int32_t i = 0; i < piece.nullable; i++) {
       const Nulls& nulls = piece.nulls[i];
       // What lies below a slot lies together, as the mask has the elements in row-major order.

@@ -40,9 +40,7 @@ def give(t: Tensor, layout: str, wanted: Any, copy: bool | None) -> Any:
     if wanted is not None and not hasattr(wanted, "__arrow_c_schema__"):
         raise TypeError(f"type is an Arrow type, not {wanted!r}")
     requested = None if wanted is None else wanted.__arrow_c_schema__()
-    return pyarrow.array(
-        _Handout(_core.arrow_capsules(t, requested, layout == "list", copy))
-    )
+    return pyarrow.array(_Handout(_core.arrow_capsules(t, requested, layout == "list", copy)))
 
 
 def hazards(trial: object) -> list[str]:
