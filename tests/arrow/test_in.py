@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -202,6 +203,26 @@ def test_times_come_as_their_integers_when_asked(kind: str) -> None:
         with pytest.raises(BufferError, match="times") as caught:
             take(times)
         assert caught.value.plan.reasons[0].code == "datetime"  # type: ignore[attr-defined]
+
+
+def test_mapped_files_are_shared(tmp_path: Any) -> None:
+    table = pa.table({"a": candle.arange(1000, dtype="float32"), "b": candle.ones((1000, 3))})
+    path = str(tmp_path / "table.arrow")
+    with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=400)
+    with pa.memory_map(path) as mapped:
+        read = pa.ipc.open_file(mapped).read_all()
+    lines = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    [bounds] = [line[0] for line in lines if line[-1] == path]
+    first, behind = (int(bound, 16) for bound in bounds.split("-"))
+    parts = candle.from_arrow(read, column="b", chunks="list", copy=False)
+    assert [part.shape for part in parts] == [(400, 3), (400, 3), (200, 3)]
+    for part, chunk in zip(parts, read["b"].chunks, strict=True):
+        assert part.data_ptr() == address(chunk.storage)
+        assert first < part.data_ptr() < behind
+        assert part.readonly
+    del read
+    assert parts[2].tolist() == [[1.0] * 3] * 200
 
 
 # Copied, and why.

@@ -87,6 +87,11 @@ class TestPolars:
         assert (back.shape, back.tolist()) == (m.shape, m.tolist())
         assert pl.Series(candle.asarray([True, False])).to_list() == [True, False]
 
+    def test_moves_are_told_at_the_callers_line(self, pl: Any) -> None:
+        with candle.trace() as moves:
+            pl.Series(counted(3))
+        assert [move.where.split(":")[0] for move in moves] == [__file__]
+
     def test_out_as_arrays(self, pl: Any) -> None:
         pytest.importorskip("pyarrow")
         m = counted(4, 3)

@@ -220,6 +220,18 @@ def _has(name: str) -> bool:
     return pytest.importorskip(name) is not None
 
 
+def test_misaligned_elements_are_copied_right() -> None:
+    data = b"\0" + BYTES
+    held = arrow.array(1, [None, data])
+    made = arrow.array(8, [None, held.buffers[1] + 1])
+    producer = arrow.Exporter(arrow.schema("l"), made)
+    assert [reason.code for reason in candle.explain(producer).reasons] == ["misaligned"]
+    made = arrow.array(8, [None, held.buffers[1] + 1])
+    t = candle.from_arrow(arrow.Exporter(arrow.schema("l"), made))
+    assert t.view("uint8").tolist() == list(BYTES)
+    assert (t.data_ptr() % 8, t.readonly) == (0, False)
+
+
 def test_both_protocols_go_by_arrow() -> None:
     """Of an object that has both, the __dlpack__ is not asked."""
 

@@ -95,6 +95,7 @@ Ref protocol_attribute(const Ingest& ingest, PyObject* name) noexcept;
 
 // Module functions.
 PyObject* from_dlpack(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
+extern const char from_arrow_doc[];
 PyObject* from_arrow(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* asarray(PyObject* module, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* shared(PyObject* module, PyObject* const* args, Py_ssize_t nargs);

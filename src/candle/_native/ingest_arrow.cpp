@@ -134,6 +134,42 @@ bool take(PyObject* x, Arrival* arrival) {
 
 }  // namespace
 
+const char from_arrow_doc[] =
+    "from_arrow($module, x, /, *, nulls=\"error\", chunks=\"copy\", times=\"error\", column=None, "
+    "dtype=None, device=None, copy=None)\n--\n\n"
+    "A read-only Tensor over the memory of an Arrow column (Arrow C data interface, PyCapsule "
+    "protocol).\n\n"
+    "Takes arrays, chunked arrays and tables of pyarrow, polars, pandas, DuckDB, nanoarrow and "
+    "whatever else has\n"
+    "``__arrow_c_array__``, ``__arrow_c_stream__`` or their device variants; a tuple of two raw "
+    "capsules, or one of a\n"
+    "stream, which are consumed. Needs no pyarrow.\n\n"
+    "Numbers become a tensor with one axis. Lists add an axis: those of fixed size, fixed-shape "
+    "tensors (all their\n"
+    "axes, as permuted), and variable lists if all have one length, which is looked at. A table "
+    "becomes one of rows\n"
+    "and columns. Memory is shared where the elements are one block; several chunks, several "
+    "columns, and booleans\n"
+    "stored as bits are put together by one copy.\n\n"
+    "Parameters\n----------\n"
+    "x\n    What has Arrow data.\n"
+    "nulls\n    \"error\": refuse nulls. \"mask\": give a tuple of the values (anything where "
+    "null) and a mask of the\n    same shape, true where an element or a list above it is null. A "
+    "number: give a copy with it in their\n    place, if there are any.\n"
+    "chunks\n    \"copy\": put chunks together. \"list\": give a list, with a tensor (or a tuple) "
+    "for each chunk.\n"
+    "times\n    \"error\": refuse dates, times and durations. \"integers\": take what they are "
+    "stored as.\n"
+    "column\n    Of a table: the name or number of the one column to take, which then is no "
+    "table.\n"
+    "dtype, device, copy\n    As of `asarray`.\n\n"
+    "Raises\n------\n"
+    "CopyError\n    With ``copy=False``, where the memory cannot be shared.\n"
+    "BufferError\n    For nulls, lists of different lengths, and elements that are no numbers; "
+    "where "
+    "the producer fails, or what\n    it exports is impossible.\n"
+    "TypeError, ValueError, IndexError\n    For wrong arguments.";
+
 bool ingest_arrow(const Ingest& ingest, PyObject** result) noexcept {
   static const ArrowOptions plain;
   *result = nullptr;

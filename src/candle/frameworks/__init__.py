@@ -52,7 +52,9 @@ _FILES = {
 }
 
 
-passed_through.update(_FILES)
+# With them those that are Python and ask for what candle offers, though nothing has to be known of
+# them.
+passed_through.update((*_FILES, "arro3", "duckdb", "nanoarrow", "polars"))
 
 # Those whose tensors can be asked for by name -> the file here that gives them.
 _TARGETS = {
