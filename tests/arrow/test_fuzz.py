@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import arrow_structs as arrow
 import numpy as np
 import pytest
 
@@ -147,6 +150,102 @@ def test_tensors_go_out_and_come_back(t: candle.Tensor) -> None:
             assert x.to_numpy_ndarray().tolist() == t.tolist()
     again = candle.from_arrow(plain)
     assert (again.dtype, again.shape, again.tolist()) == (t.dtype, t.shape, t.tolist())
+
+
+# Metadata of fixed_shape_tensor.
+
+WIDTH = 6
+
+
+def no_constant(text: str) -> Any:
+    raise ValueError(text)
+
+
+def number(text: str) -> Any:
+    return None if text.startswith("-") else int(text)  # an extent has no sign
+
+
+def expected_shape(data: bytes) -> tuple[int, ...] | None:
+    """The axes of a row by Python's own JSON; None where the metadata is wrong."""
+    try:
+        members = json.loads(
+            data.decode(), object_pairs_hook=tuple, parse_constant=no_constant, parse_int=number
+        )
+    except ValueError:
+        return None
+    if not isinstance(members, tuple):
+        return None
+    found: dict[str, list[Any]] = {}
+    for key, value in members:
+        if key not in ("shape", "permutation", "dim_names"):
+            continue
+        if value is None and key not in found:
+            continue
+        kind = str if key == "dim_names" else int
+        good = isinstance(value, list) and all(type(item) is kind for item in value)
+        if not good or key in found:
+            return None
+        found[key] = value
+    shape = found.get("shape")
+    if shape is None or math.prod(shape) != WIDTH:
+        return None
+    order = found.get("permutation", list(range(len(shape))))
+    if sorted(order) != list(range(len(shape))):
+        return None
+    if len(found.get("dim_names", shape)) != len(shape):
+        return None
+    return tuple(shape[axis] for axis in order)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=6,
+)
+extents = st.sampled_from([[6], [2, 3], [3, 2], [1, 6, 1], [6, 1], [2, 2], [], [0], [7]])
+
+
+@st.composite
+def metadata(draw: st.DrawFn) -> bytes:
+    """Right metadata, or nearly so, written in one of many ways; some with a byte changed."""
+    shape = draw(extents)
+    members: list[tuple[str, Any]] = [("shape", draw(st.just(shape) | values))]
+    if draw(st.booleans()):
+        order = st.permutations(range(len(shape))).map(list)
+        members.append(("permutation", draw(order | values)))
+    if draw(st.booleans()):
+        names = st.lists(st.text(max_size=2), min_size=len(shape), max_size=len(shape))
+        members.append(("dim_names", draw(names | values)))
+    if draw(st.booleans()):
+        members.append((draw(st.text(max_size=3)), draw(values)))
+    ascii_only = draw(st.booleans())
+    blank = draw(st.sampled_from(("", " ", "\n\t")))
+    said = [
+        json.dumps(key) + blank + ":" + blank + json.dumps(value, ensure_ascii=ascii_only)
+        for key, value in draw(st.permutations(members))
+    ]
+    data = bytearray((blank + "{" + ",".join(said) + blank + "}").encode())
+    for _ in range(draw(st.sampled_from((0, 0, 1)))):
+        data[draw(st.integers(0, len(data) - 1))] = draw(st.integers(0, 255))
+    return bytes(data)
+
+
+@settings(max_examples=400)
+@given(metadata())
+def test_metadata_is_read_as_json_says(data: bytes) -> None:
+    schema = arrow.schema(
+        f"+w:{WIDTH}",
+        arrow.schema("l"),
+        metadata=arrow.extension("arrow.fixed_shape_tensor", data),
+    )
+    items = arrow.array(2 * WIDTH, [None, bytes(16 * WIDTH)])
+    producer = arrow.Exporter(schema, arrow.array(2, [None], items))
+    shape = expected_shape(data)
+    if shape is None:
+        with pytest.raises(BufferError, match=r"metadata|shape"):
+            candle.from_arrow(producer)
+    else:
+        assert candle.from_arrow(producer).shape == (2, *shape)
 
 
 @pytest.mark.parametrize("seed", range(2))
