@@ -162,7 +162,7 @@ def no_constant(text: str) -> Any:
 
 
 def number(text: str) -> Any:
-    return None if text.startswith("-") else int(text)  # an extent has no sign
+    return float(text) if text.startswith("-") else int(text)  # an extent has no sign
 
 
 def expected_shape(data: bytes) -> tuple[int, ...] | None:

@@ -30,9 +30,10 @@ void each_null(const Piece& piece, const Nulls& nulls, Act act) {
   }
   int64_t index[max_ndim];
   const auto at = [&](int64_t number) {  // of a slot, in row-major order
-    for (int32_t i = nulls.axes - 1; i >= 0; i--) {
-      index[i] = number % piece.shape[i];
-      number /= piece.shape[i];
+    index[0] = number;
+    for (int32_t i = nulls.axes - 1; i > 0; i--) {
+      index[i] = index[0] % piece.shape[i];
+      index[0] /= piece.shape[i];
     }
   };
   if (!is_c_contiguous(nulls.axes, piece.shape, strides)) {
