@@ -31,6 +31,13 @@ def pytest_configure(config: pytest.Config) -> None:
         hypothesis.settings.load_profile("untimed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Every process names a test alike, or pytest-xdist cannot share them out."""
+    named = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if named:
+        raise pytest.UsageError(f"{named[0]}: an address in a name; give parametrize ids=label")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if pyfuncitem.get_closest_marker("isolated") is None or isolation.is_child():

@@ -297,7 +297,9 @@ def test_cycle_of_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "tree", [ReadOnly(a=Leaf()), Stubborn(a=Leaf()), Picky(Leaf()), Uncopied(a=Leaf())], ids=repr
+    "tree",
+    [ReadOnly(a=Leaf()), Stubborn(a=Leaf()), Picky(Leaf()), Uncopied(a=Leaf())],
+    ids=lambda tree: type(tree).__name__,
 )
 def test_what_cannot_be_made(tree: Any) -> None:
     with pytest.raises(TypeError, match=f"make a {type(tree).__name__} of other members") as caught:

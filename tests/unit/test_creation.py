@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from labels import label
 
 import candle
 
@@ -130,7 +131,7 @@ def test_like_takes_any_frameworks_tensor():
         ((1.0, 0.0, -0.5), [1.0, 0.5], "float32"),
         (((1 << 62), (1 << 62) + 2), [1 << 62, (1 << 62) + 1], "int64"),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_arange(arguments, values, dtype):
     assert facts(candle.arange(*arguments)) == (values, (len(values),), dtype)

@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+from labels import label
 
 import candle
 from candle import asarray
@@ -51,7 +52,7 @@ def test_the_whole_text():
         ([[1], [2]], "[[1],\n        [2]]"),
         ([[[1, 2]], [[3, 4]]], "[[[1, 2]],\n\n        [[3, 4]]]"),
     ],
-    ids=repr,
+    ids=label,
 )
 def test_values(data, text):
     assert shown(data) == text

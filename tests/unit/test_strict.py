@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from labels import label
 
 import candle
 from candle import ledger
@@ -280,7 +281,7 @@ async def numbers_later() -> AsyncIterator[int]:
         Decorated,
         3,
     ],
-    ids=repr,
+    ids=label,
 )
 def test_what_strict_does_not_decorate(x: Any) -> None:
     with pytest.raises(TypeError, match=r"with candle.strict\(\):"):
