@@ -12,10 +12,12 @@ import sys
 
 from .._native import _core
 from ..ledger import passed_through
+from .arrival import when_loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     from .record import Record
@@ -251,3 +253,18 @@ _core.register(
     numpy_in=_numpy_in,
     numpy_out=_numpy_out,
 )
+
+
+def _collate(batch: Any, **options: Any) -> Any:
+    made: Any = _file("torch").collated(batch, **options)  # type: ignore[attr-defined]
+    return made
+
+
+def _teach_collate(module: ModuleType) -> None:
+    """Tell torch's DataLoader how samples that are Tensors make a batch: in every process alike."""
+    functions = getattr(module, "default_collate_fn_map", None)
+    if isinstance(functions, dict):
+        functions[_core.Tensor] = _collate
+
+
+when_loaded("torch.utils.data._utils.collate", _teach_collate)
