@@ -50,8 +50,8 @@ def convert(
         tensor. Sets, iterators and objects of other classes are left alone, with all that is in
         them.
     to : str or module
-        The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tvm_ffi"`` or
-        ``"candle"``, or its module.
+        The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tensorflow"``,
+        ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"`` or ``"candle"``, or its module.
     copy : bool, optional
         None: share what can be shared, copy the rest. False: share, or raise. True: copy all.
     dtype : optional
@@ -143,9 +143,8 @@ class Conversion(Wanted):
 
     def run(self, tree: Any) -> Any:
         """Give the tree, converted."""
-        first = Walk(self.shared_leaf)
         if self.shares_only or self.copy is False:
-            converted = self.walk(first, tree)
+            converted = self.walk(Walk(self.shared_leaf), tree)
             if not self.deferred:
                 return converted
         leaves: dict[int, Any] = {}

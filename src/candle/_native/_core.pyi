@@ -164,6 +164,7 @@ class Tensor:
     def __arrow_c_schema__(self) -> Any: ...
     def record_stream(self, stream: object, /) -> None: ...
     def wait_for(self, stream: object, /) -> None: ...
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any: ...
     @classmethod
     def __torch_function__(
         cls,
@@ -197,6 +198,8 @@ class Demand:
         read_only: bool = True,
         packed: bool = True,
         host_only: bool = True,
+        copies: bool = False,
+        axes: tuple[int, int] = (0, 64),
         route: str = "candle",
     ) -> Self: ...
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .target import Target
 
 __all__ = [
+    "DEMANDS",
     "TARGETS",
     "detacher",
     "examples",
@@ -43,8 +44,9 @@ _FILES = {
     "cupy": "cupy",
     "jax": "jax",
     "jaxlib": "jax",
-    "mlx": "immutable",
+    "mlx": "mlx",
     "numpy": "numpy",
+    "paddle": "paddle",
     "pandas": "pandas",
     "pyarrow": "arrow",
     "scipy": "sparse",
@@ -65,6 +67,10 @@ _TARGETS = {
     "jax": "jax",
     "cupy": "cupy",
     "tvm_ffi": "tvm_ffi",
+    "tensorflow": "tensorflow",
+    "paddle": "paddle",
+    "mlx": "mlx",
+    "warp": "warp",
     "candle": "own",
 }
 
@@ -100,6 +106,9 @@ def load_door(name: str) -> tuple[object, object, object, object]:
 
 
 TARGETS = tuple(_TARGETS)
+
+# Those whose file says what they take; that of numpy and torch is the native core's.
+DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp")
 
 # Where each framework's examples and hazards are told of.
 _TOLD = {**_TARGETS, "pyarrow": "arrow"}
@@ -267,4 +276,13 @@ def _teach_collate(module: ModuleType) -> None:
         functions[_core.Tensor] = _collate
 
 
+def _teach_einops(module: ModuleType) -> None:
+    """Add candle to the kinds of tensors that einops knows."""
+    base = getattr(module, "AbstractBackend", None)
+    if isinstance(base, type):
+        # It looks among the subclasses, which nothing else keeps.
+        module.CandleBackend = _file("einops").backend(base)  # type: ignore[attr-defined]
+
+
+when_loaded("einops._backends", _teach_einops)
 when_loaded("torch.utils.data._utils.collate", _teach_collate)

@@ -56,7 +56,7 @@ class _Waiting:
     def arrived(self, module: ModuleType) -> None:
         call = self.calls.pop(module.__name__, None)
         if not self.calls and self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
         if call is not None:
             call(module)
 
@@ -72,4 +72,4 @@ def when_loaded(name: str, call: Callable[[ModuleType], None]) -> None:
         return
     _waiting.calls[name] = call
     if _waiting not in sys.meta_path:
-        sys.meta_path.insert(0, _waiting)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _waiting)
