@@ -51,7 +51,8 @@ def convert(
         them.
     to : str or module
         The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tensorflow"``,
-        ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"`` or ``"candle"``, or its module.
+        ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``, ``"hf_candle"`` or ``"candle"``, or its
+        module.
     copy : bool, optional
         None: share what can be shared, copy the rest. False: share, or raise. True: copy all.
     dtype : optional
@@ -108,6 +109,7 @@ def is_tensor_type(cls: type) -> bool:
         known = any(
             of_class(cls, name) is not None for name in _PROTOCOLS
         ) and not frameworks.is_number(cls)
+        known = known or frameworks.is_mute(cls)
         if len(_known) == 256:  # it keeps the types alive
             _known.clear()
         _known[cls] = known

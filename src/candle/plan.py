@@ -27,7 +27,8 @@ REMEDIES: Final = {
     "conj_bit": "allow the copy, or call .resolve_conj() first",
     "neg_bit": "allow the copy, or call .resolve_neg() first",
     "packed": 'allow the copy, or take t.view("uint8") for the bytes',
-    "no_export": "allow the copy, or convert it there to a dtype that its framework exports",
+    "no_export": "allow the copy, or convert it there to a dtype that its framework exports, if "
+    "there is one",
     "device": "allow the copy: cupy or torch copies it across",
     "python_values": "allow the copy, or start from an array",
     "bitmap": 'allow the copy, or use a byte for each: x.cast("int8"), t.view("uint8")',

@@ -450,6 +450,16 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
         return give(self, layout, type, copy)
 
+    def to_hf_candle(self, *, copy: bool | None = None) -> Any:
+        """Give a tensor of HuggingFace candle (candle-nn), which `candle.hf.load` has loaded.
+
+        A copy, exact, of any layout and number of axes. ``copy=False`` is a CopyError. BufferError
+        for dtypes other than uint8, uint32, int64, bfloat16, float16, float32 and float64.
+        """
+        from .frameworks.hf_candle import give
+
+        return give(self, copy)
+
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
         """Give a tensorflow tensor: what tensorflow's functions ask their arguments for.
 

@@ -134,6 +134,7 @@ struct Source {
   bool read_only = false;
   bool swapped = false;
   bool padded = false;
+  bool fresh = false;     // memory that was made for this move, and is nobody's else
   ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,
                           // python_values, requires_grad, and those of parts
   const Parts* parts = nullptr;

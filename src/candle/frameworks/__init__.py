@@ -30,6 +30,7 @@ __all__ = [
     "examples",
     "hazards",
     "is_array_of_one",
+    "is_mute",
     "is_number",
     "kind_of",
     "known",
@@ -42,6 +43,7 @@ __all__ = [
 _FILES = {
     "candle": "own",
     "cupy": "cupy",
+    "hf_candle": "hf_candle",
     "jax": "jax",
     "jaxlib": "jax",
     "mlx": "mlx",
@@ -71,6 +73,7 @@ _TARGETS = {
     "paddle": "paddle",
     "mlx": "mlx",
     "warp": "warp",
+    "hf_candle": "hf_candle",
     "candle": "own",
 }
 
@@ -81,13 +84,22 @@ def _file(name: str) -> object:
     return sys.modules[module]
 
 
+def _root(base: type) -> str:
+    """Give the first part of the name of a type's module."""
+    module = str(base.__module__)
+    # HuggingFace candle's types say that they are Python's own.
+    if module == "builtins" and base.__name__ in ("Tensor", "QTensor"):
+        return "hf_candle"
+    return module.partition(".")[0]
+
+
 def recognise(cls: type) -> Record | None:
     """Say what is known of a type: the native core asks once for each it meets.
 
     A subclass that a user wrote counts as its framework's.
     """
     for base in cls.__mro__[:-1]:
-        name = _FILES.get(str(base.__module__).partition(".")[0])
+        name = _FILES.get(_root(base))
         if name is not None:
             record: Record | None = _file(name).record(cls, base)  # type: ignore[attr-defined]
             if record is not None:
@@ -108,7 +120,7 @@ def load_door(name: str) -> tuple[object, object, object, object]:
 TARGETS = tuple(_TARGETS)
 
 # Those whose file says what they take; that of numpy and torch is the native core's.
-DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp")
+DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp", "hf_candle")
 
 # Where each framework's examples and hazards are told of.
 _TOLD = {**_TARGETS, "pyarrow": "arrow"}
@@ -188,10 +200,15 @@ def name_of(framework: object, choice: tuple[str, ...]) -> str:
 def kind_of(cls: type) -> str | None:
     """Name the framework that a type of tensors, or of a subclass of them, belongs to."""
     for base in cls.__mro__[:-1]:
-        root = str(base.__module__).partition(".")[0]
+        root = _root(base)
         if root in _FILES or root in _TARGETS:
             return {"jaxlib": "jax"}.get(root, root)
     return None
+
+
+def is_mute(cls: type) -> bool:
+    """Tell whether a type is of tensors that no protocol hands on: HuggingFace candle's."""
+    return hasattr(cls, "to_torch") and kind_of(cls) == "hf_candle"
 
 
 def detacher(cls: type) -> Callable[[Any], Any] | None:

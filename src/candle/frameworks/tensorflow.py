@@ -36,7 +36,7 @@ _demand = _core.Demand(
 
 
 def _stand_in(x: object) -> object:
-    """Give the tensor itself, or an ndarray where its DLPack lacks the dtype, which is a copy.
+    """Give the tensor itself, or a copy where its DLPack lacks the dtype.
 
     Exporting one of strings would end the process.
     """
@@ -51,13 +51,13 @@ def _stand_in(x: object) -> object:
         fact = "the tensor stands in a tensor's place inside a tf.function, and has no memory"
         refuse("dlpack_legacy", "traced", fact, type(x).__name__)
     if name and name not in _DTYPES and hasattr(x, "numpy"):
-        return x.numpy()
+        return _core.quietly(_core.asarray, x.numpy())
     return x
 
 
 def record(cls: type, base: type) -> Record | None:
     """Read-only, after a look at the dtype."""
-    return Record("stand_in", read_only=True, stand_in=_stand_in)
+    return Record("stand_in", read_only=True, stand_in=_stand_in, copies=True)
 
 
 def demand() -> _core.Demand:
