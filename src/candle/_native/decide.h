@@ -151,13 +151,14 @@ struct Demand {
   bool c_order = false;             // row-major without gaps, asked for by the caller
   bool dense = false;               // no gaps and no overlap
   bool negative_strides = true;
-  bool read_only = true;  // it knows read-only memory, or never writes
-  bool rows = false;      // the first axis is the outermost; gaps and overlap are nowhere
-  bool bitmap = false;    // it takes booleans as bits, eight to a byte
-  bool packed = true;     // it takes sub-byte elements packed
-  bool padded = true;     // it takes them a byte each
-  bool host_only = true;  // it reads the memory on the host
-  bool copies = false;    // it makes a copy of its own, whatever it is given
+  bool read_only = true;    // it knows read-only memory, or never writes
+  bool rows = false;        // the first axis is the outermost; gaps and overlap are nowhere
+  bool bitmap = false;      // it takes booleans as bits, eight to a byte
+  bool packed = true;       // it takes sub-byte elements packed
+  bool padded = true;       // it takes them a byte each
+  bool host_only = true;    // it reads the memory on the host
+  bool particular = false;  // one of the next three says something
+  bool copies = false;      // it makes a copy of its own, whatever it is given
   int16_t least_axes = 0;
   int16_t most_axes = max_ndim;
   bool somewhere = false;  // `device` was asked for by the caller
@@ -226,8 +227,7 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
   return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
          detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
          !demand.somewhere && demand.alignment == 1 && !demand.c_order && !demand.dense &&
-         !demand.copies && source.ndim >= demand.least_axes && source.ndim <= demand.most_axes &&
-         !demand.rows && (demand.read_only || !source.read_only) &&
+         !demand.rows && !demand.particular && (demand.read_only || !source.read_only) &&
          (demand.negative_strides || signs >= 0);
 }
 

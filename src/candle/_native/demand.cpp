@@ -83,6 +83,7 @@ PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   demand.copies = copies != 0;
   demand.least_axes = least_axes;
   demand.most_axes = most_axes;
+  demand.particular = demand.copies || least_axes > 0 || most_axes < max_ndim;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   reinterpret_cast<DemandObject*>(self)->demand = demand;

@@ -90,8 +90,7 @@ struct Survey {
 
   bool look(PyObject* x, int32_t at) {
     if (!is_sequence(x)) return leaf(x, at);
-    // The outermost came here because it is nothing else; as a leaf it would come here again.
-    if (at > 0 && is_tensor(x)) return leaf(x, at);
+    if (is_tensor(x, at)) return leaf(x, at);
     if (PyErr_Occurred()) return false;
     if (at == max_ndim) {
       PyErr_Format(PyExc_ValueError,
@@ -112,10 +111,13 @@ struct Survey {
   }
 
   /// Whether there is another way in. False with an error set where a lookup fails.
-  static bool is_tensor(PyObject* x) {
+  static bool is_tensor(PyObject* x, int32_t at) {
     const TypeRecord* record = record_of(Py_TYPE(x));
     if (record == nullptr) return false;
-    return record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x);
+    // The outermost is here because its framework's file knows no better; as a leaf it would come
+    // here again.
+    const bool known = record->kind != TypeKind::plain && at > 0;
+    return known || as_tensor(x) != nullptr || speaks_protocol(x);
   }
 
   /// False with an error set where a lookup fails.
