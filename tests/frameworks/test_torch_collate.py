@@ -101,7 +101,8 @@ def test_workers(
     script = tmp_path / "load.py"
     script.write_text(SCRIPT.format(imports=imports, late=late, workers=workers, context=context))
     shared = context is not None
-    assert run_child(script).check().splitlines() == [
+    # At its end multiprocessing may say that a semaphore is gone already.
+    assert run_child(script).check(quiet=False).splitlines() == [
         f"Tensor {shared} [[0, 0, 0], [1, 1, 1]]",
         f"Tensor {shared} [[2, 2, 2], [3, 3, 3]]",
     ]
