@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
+from . import hf as _hf  # noqa: F401  (so that candle.hf is there)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from . import neighbours as _neighbours
 from . import utils as _utils  # noqa: F401  (so that candle.utils is there)

@@ -113,6 +113,7 @@ class ReasonCode(StrEnum):
     CHUNKS = "chunks"
     COLUMNS = "columns"
     FILLED = "filled"
+    CONSUMER_COPIES = "consumer_copies"
     # From here on a copy does not help.
     DTYPE_UNKNOWN = "dtype_unknown"
     WOULD_NARROW = "would_narrow"
@@ -122,6 +123,7 @@ class ReasonCode(StrEnum):
     PAIRS = "pairs"
     NO_AXES = "no_axes"
     LONG_ROWS = "long_rows"
+    AXES = "axes"
     NO_DTYPE = "no_dtype"
     MASKED = "masked"
     NULLS = "nulls"

@@ -50,8 +50,9 @@ def convert(
         tensor. Sets, iterators and objects of other classes are left alone, with all that is in
         them.
     to : str or module
-        The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tvm_ffi"`` or
-        ``"candle"``, or its module.
+        The framework: ``"torch"``, ``"numpy"``, ``"jax"``, ``"cupy"``, ``"tensorflow"``,
+        ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``, ``"hf_candle"`` or ``"candle"``, or its
+        module.
     copy : bool, optional
         None: share what can be shared, copy the rest. False: share, or raise. True: copy all.
     dtype : optional
@@ -108,6 +109,7 @@ def is_tensor_type(cls: type) -> bool:
         known = any(
             of_class(cls, name) is not None for name in _PROTOCOLS
         ) and not frameworks.is_number(cls)
+        known = known or frameworks.is_mute(cls)
         if len(_known) == 256:  # it keeps the types alive
             _known.clear()
         _known[cls] = known
@@ -143,9 +145,8 @@ class Conversion(Wanted):
 
     def run(self, tree: Any) -> Any:
         """Give the tree, converted."""
-        first = Walk(self.shared_leaf)
         if self.shares_only or self.copy is False:
-            converted = self.walk(first, tree)
+            converted = self.walk(Walk(self.shared_leaf), tree)
             if not self.deferred:
                 return converted
         leaves: dict[int, Any] = {}

@@ -19,7 +19,7 @@ __all__ = ["explain"]
 _NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
 # All take what `__arrow_c_array__` gives.
 _ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")
-_DOORS = ("candle", *_NATIVE, "jax", "cupy", "tvm_ffi", *_ARROW)
+_DOORS = ("candle", *_NATIVE, *frameworks.DEMANDS, *_ARROW)
 
 
 def explain(
@@ -39,8 +39,8 @@ def explain(
         of Arrow data is read, and a query behind it runs.
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
-        ``"cupy"``, ``"tvm_ffi"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any
-        consumer of such capsules; ``"arrow"`` for any consumer of Arrow, among them ``"pyarrow"``,
+        ``"cupy"``, ``"tensorflow"``, ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``, or the
+        module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such capsules; ``"arrow"`` for any consumer of Arrow, among them ``"pyarrow"``,
         ``"polars"``, ``"duckdb"`` and ``"nanoarrow"``.
     dtype, device : optional
         What the caller would ask `candle.asarray` for.

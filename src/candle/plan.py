@@ -27,7 +27,8 @@ REMEDIES: Final = {
     "conj_bit": "allow the copy, or call .resolve_conj() first",
     "neg_bit": "allow the copy, or call .resolve_neg() first",
     "packed": 'allow the copy, or take t.view("uint8") for the bytes',
-    "no_export": "allow the copy, or convert it there to a dtype that its framework exports",
+    "no_export": "allow the copy, or convert it there to a dtype that its framework exports, if "
+    "there is one",
     "device": "allow the copy: cupy or torch copies it across",
     "python_values": "allow the copy, or start from an array",
     "bitmap": 'allow the copy, or use a byte for each: x.cast("int8"), t.view("uint8")',
@@ -36,9 +37,10 @@ REMEDIES: Final = {
     'candle.from_arrow(x, chunks="list"); or join them first: x.combine_chunks()',
     "columns": "allow the copy, or take one column: candle.from_arrow(x, column=0)",
     "filled": 'share the values and take their mask: candle.from_arrow(x, nulls="mask")',
+    "consumer_copies": "allow the copy: the consumer has no memory but its own",
     # From here on a copy does not help.
     "dtype_unknown": 'convert first: t.to("float32"), or to any dtype that both know',
-    "would_narrow": 'convert on purpose: t.to("float32") or the like; or allow 64 bits there: '
+    "would_narrow": 'convert on purpose: t.to("float32") or the like; jax takes 64 bits after '
     'jax.config.update("jax_enable_x64", True)',
     "foreign_device": "copy it with its own framework first",
     "requires_grad": "call .detach() on it first",
@@ -47,6 +49,7 @@ REMEDIES: Final = {
     't.to("float4_e2m1fn").view("float4_e2m1fn_x2")',
     "no_axes": "give it an axis first: t.reshape(1)",
     "long_rows": "make rows of fewer elements first, with t.reshape()",
+    "axes": "give it another shape first: t.reshape(...)",
     "no_dtype": 'convert it first, with its own framework: x.astype("int8"), x.cast("float32") or '
     "the like",
     "masked": "fill the mask first: x.filled(value)",

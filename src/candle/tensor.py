@@ -24,12 +24,13 @@ _reshapeable = _core.Demand("reshape()", c_order=True, host_only=False)
 class Flags:
     """What is true of a tensor's memory, by numpy's names, as attributes and as items."""
 
-    __slots__ = ("c_contiguous", "f_contiguous", "writeable")
+    __slots__ = ("aligned", "c_contiguous", "f_contiguous", "writeable")
 
     def __init__(self, t: Tensor) -> None:
         self.c_contiguous = t.is_contiguous()
         self.f_contiguous = t.is_fortran_contiguous()
         self.writeable = not t.readonly
+        self.aligned = True  # other memory is copied when it comes in
 
     def __getitem__(self, name: str) -> bool:
         flag: bool = getattr(self, name.lower())
@@ -449,6 +450,26 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
         return give(self, layout, type, copy)
 
+    def to_hf_candle(self, *, copy: bool | None = None) -> Any:
+        """Give a tensor of HuggingFace candle (candle-nn), which `candle.hf.load` has loaded.
+
+        A copy, exact, of any layout and number of axes. ``copy=False`` is a CopyError. BufferError
+        for dtypes other than uint8, uint32, int64, bfloat16, float16, float32 and float64.
+        """
+        from .frameworks.hf_candle import give
+
+        return give(self, copy)
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
+        """Give a tensorflow tensor: what tensorflow's functions ask their arguments for.
+
+        Shares memory in row-major order at a multiple of 64 bytes, read-only memory too, because
+        tensorflow never writes; copies else. ValueError where another dtype is wanted.
+        """
+        from .frameworks.tensorflow import made_of
+
+        return made_of(self, dtype)
+
     def __copy__(self) -> Tensor:
         """Give a copy, as numpy does: copy.copy(t) is t.copy()."""
         return _copied(self, None)
@@ -470,7 +491,7 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
 
     @property
     def flags(self) -> Flags:
-        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE."""
+        """C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE and ALIGNED, which all are."""
         return Flags(self)
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ class _Kinds(dict[type, "Action | None"]):
 
 
 class Walk:
-    """One walk through one tree: calling it gives the tree with every leaf replaced.
+    """One walk through one tree: calling it, once, gives the tree with every leaf replaced.
 
     Nothing is written to. A container in which nothing changed stays the object it is; another is
     made anew, once, however often it is in the tree, and also where it is inside itself.
@@ -58,6 +58,13 @@ class Walk:
         self._kinds.update({dict: self._dict, list: self._list, tuple: self._tuple})
 
     def __call__(self, tree: Any) -> Any:  # noqa: D102
+        try:
+            return self._become(tree)
+        finally:  # its methods would keep all that was made until the garbage collector comes
+            self._kinds.clear()
+            del self._kinds.ask
+
+    def _become(self, tree: Any) -> Any:
         action = self._kinds[type(tree)]
         return tree if action is None else action(tree)
 
@@ -205,7 +212,7 @@ class Walk:
         try:
             for name, value in pairs:
                 self._kept.append(value)
-                done = self(value)
+                done = self._become(value)
                 if done is not value:
                     changed.append((name, done))
         except Exception:

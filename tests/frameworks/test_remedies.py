@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle._native import _core
 from candle.plan import FATAL, REMEDIES
 from candle.testing import Producer
 
@@ -227,6 +228,11 @@ CASES: dict[str, Case] = {
             candle.from_arrow(pyarrow().array([1, None]), nulls="mask", copy=False)[0].size == 2
         ),
         "pyarrow",
+    "consumer_copies": Case(
+        lambda: traced(
+            lambda: _core.conform(candle.zeros(3), _core.Demand("c", copies=True), None)
+        ),
+        lambda: _core.conform(candle.zeros(3), _core.Demand("c", copies=True), None).size == 3,
     ),
     "dtype_unknown": Case(
         lambda: candle.explain(candle.zeros(3, dtype="float8_e3m4"), "torch"),
@@ -271,6 +277,12 @@ CASES: dict[str, Case] = {
             candle.explain(
                 candle.empty((1, 2**31), dtype="uint8").reshape(2, 2**30), "arrow"
             ).action
+    "axes": Case(
+        lambda: traced(
+            lambda: _core.conform(candle.zeros(()), _core.Demand("c", axes=(1, 4)), None)
+        ),
+        lambda: (
+            _core.plan_out(candle.zeros(()).reshape(1), _core.Demand("c", axes=(1, 4))).action
             == "share"
         ),
     ),
@@ -451,6 +463,9 @@ def test_allowing_the_copy_helps(code: str) -> None:
         "permuted": lambda: turned().__arrow_c_array__(),
         "chunks": lambda: candle.asarray(pyarrow().chunked_array([[1], [2]])),
         "columns": lambda: candle.asarray(pyarrow().table({"a": [1], "b": [2]})),
+        "consumer_copies": lambda: _core.conform(
+            candle.zeros(3), _core.Demand("c", copies=True), None
+        ),
     }
     if code not in moves:
         # What was asked for by name is made; copies between devices are in gpu_fakedriver.

@@ -24,7 +24,7 @@ LINES = (
     ("creation", "printing", "joining", "sampling", "pickling"),
     ("tensor",),
     ("explain", "memory", "trees", "copies", "convert", "accepting"),
-    ("sharing", "mpi", "io", "array_api"),
+    ("sharing", "hf", "mpi", "io", "array_api"),
     ("utils",),
     ("__init__",),
     ("testing", "doctor", "__main__"),

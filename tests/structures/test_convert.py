@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import OrderedDict
@@ -13,7 +14,7 @@ import pytest
 
 import candle
 from candle.ledger import listening
-from candle.testing import Producer, shares_memory
+from candle.testing import Producer, live, shares_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -559,3 +560,21 @@ def test_strict_forbids_the_copy_of_a_range() -> None:
         candle.convert(tree, "torch")
     with candle.strict():
         candle.convert(tree, "torch", copy=True)
+
+
+@pytest.mark.parametrize("framework", ["torch", "numpy", "jax", "tvm_ffi", "candle"])
+@pytest.mark.parametrize("copy", [None, True])
+def test_nothing_is_kept(framework: str, copy: bool | None) -> None:
+    """Memory goes with the last tensor over it, not when the garbage collector comes."""
+    pytest.importorskip(framework)
+    source = candle.zeros((4, 6)).numpy()
+    candle.convert([source], framework, copy=copy)  # what is loaded once stays
+    gc.collect()
+    before = live()
+    gc.disable()
+    try:
+        given = candle.convert({"a": [source], "b": source}, framework, copy=copy)
+        del given
+        assert live() == before
+    finally:
+        gc.enable()

@@ -30,6 +30,7 @@ def test_attributes() -> None:
     assert t.T.is_fortran_contiguous()
     assert not t.T.is_contiguous()
     assert t.flags["C_CONTIGUOUS"] is True
+    assert t.flags.aligned is t.flags["ALIGNED"] is True
     assert t.flags.f_contiguous is False
     assert t.flags.writeable is True
     assert "WRITEABLE : True" in repr(t.flags)

@@ -148,6 +148,15 @@ PyMethodDef tensor_methods[] = {
      "raise CopyError."},
     {"to_torch", function_of<to_torch>(), METH_FASTCALL | METH_KEYWORDS,
      "to_torch($self, /, *, copy=None)\n--\n\nHuggingFace candle's name for torch()."},
+    {"__torch_function__", function_of<torch_function>(), METH_CLASS | METH_VARARGS | METH_KEYWORDS,
+     "__torch_function__($type, /, func, types, args=(), kwargs=None)\n--\n\n"
+     "What torch asks when a function of its own is given a Tensor: the function is called with "
+     "torch()\n"
+     "of every Tensor in its arguments, and what it gives is torch's. Lists, tuples and dicts are "
+     "looked into.\n\n"
+     "A Tensor that the function writes to (``out=``, ``inplace=True``, the first argument of "
+     "``add_``) is shared,\n"
+     "or a ValueError: what was written to a copy would be lost."},
     {"__array__", function_of<array>(), METH_FASTCALL | METH_KEYWORDS,
      "__array__($self, dtype=None, /, *, copy=None)\n--\n\nWhat numpy asks where it has no other "
      "way in: numpy()."},

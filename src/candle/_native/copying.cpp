@@ -252,7 +252,12 @@ Source export_source(const Tensor* tensor, const Demand& demand) {
   }
   Recording recording(move);
   if (!recording.allowed()) return nullptr;
-  if (decision->action == Action::share) return recording.done(Py_NewRef(tensor->object()));
+  // A copy that the consumer makes is told of here, and made there.
+  constexpr ReasonSet theirs = bit(Reason::consumer_copies) | bit(Reason::requested);
+  const bool here =
+      (decision->reasons & ~theirs) != 0 || (decision->reasons & bit(Reason::consumer_copies)) == 0;
+  if (decision->action == Action::share || !here)
+    return recording.done(Py_NewRef(tensor->object()));
   return recording.done(moves_on_devices(source, demand)
                             ? device_copy(tensor, demand)
                             : copy_of(state.tensor_type, source, demand));

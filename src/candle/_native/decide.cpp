@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <string_view>
 
 #include "cast.h"
 #include "layout.h"
@@ -50,6 +51,11 @@ bool is_turned(const Source& source, const int64_t* strides) {
   return !is_own_inverse(source.ndim, order);
 }
 
+/// Whether a Demand is the caller's own: candle's, or one of its functions'.
+bool is_asked_for(std::string_view consumer) {
+  return consumer == "candle" || consumer.ends_with("()");
+}
+
 const char* dtype_name(DTypeId dtype) {
   return dtype == unknown_dtype ? "of unknown dtype" : dtype_table[dtype].name;
 }
@@ -80,6 +86,8 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   const bool elsewhere =
       demand.somewhere && !same_device(source.device, demand.device) && !(on_host && to_host);
   note((demand.host_only && !on_host) || elsewhere, Reason::device);
+  note(demand.copies && source.size > 0, Reason::consumer_copies);
+  note(source.ndim < demand.least_axes || source.ndim > demand.most_axes, Reason::axes);
   note(source.swapped, Reason::byte_order);
   note(source.read_only && !demand.read_only, Reason::read_only);
   if (result != source.dtype) {
@@ -139,7 +147,11 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("the elements are %s and %s was asked for", name, wanted);
       break;
     case Reason::order:
-      say("the elements do not lie in row-major order without gaps, which was asked for");
+      if (is_asked_for(consumer)) {
+        say("the elements do not lie in row-major order without gaps, which was asked for");
+      } else {
+        say("the elements do not lie in row-major order without gaps, as %s takes them", consumer);
+      }
       break;
     case Reason::byte_order:
       say("the %s elements lie in the byte order of another machine", name);
@@ -188,6 +200,13 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       break;
     case Reason::no_export:
       say("%s elements leave their framework as a copy only", name);
+      break;
+    case Reason::consumer_copies:
+      say("%s makes a copy of whatever it is given", consumer);
+      break;
+    case Reason::axes:
+      say("the tensor has %d axes, and %s takes %d to %d", source.ndim, consumer, demand.least_axes,
+          demand.most_axes);
       break;
     case Reason::dtype_unknown:
       say("%s has no %s", consumer, wanted);

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "dtype_table.h"
+#include "layout.h"
 
 namespace candle {
 
@@ -73,6 +74,7 @@ enum class Reason : uint8_t {
   chunks,
   columns,
   filled,
+  consumer_copies,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
@@ -82,14 +84,17 @@ enum class Reason : uint8_t {
   pairs,
   no_axes,
   long_rows,
+  axes,
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",       "dtype",     "order",     "byte_order",    "misaligned",   "odd_stride",
-    "negative_stride", "read_only", "not_dense", "alignment",     "conj_bit",     "neg_bit",
-    "packed",          "no_export", "device",    "python_values", "bitmap",       "permuted",
-    "chunks",          "columns",   "filled",    "dtype_unknown", "would_narrow", "foreign_device",
-    "requires_grad",   "no_cast",   "pairs",     "no_axes",       "long_rows",
+    "requested",     "dtype",           "order",         "byte_order",   "misaligned",
+    "odd_stride",    "negative_stride", "read_only",     "not_dense",    "alignment",
+    "conj_bit",      "neg_bit",         "packed",        "no_export",    "device",
+    "python_values", "bitmap",          "permuted",      "chunks",       "columns",
+    "filled",        "consumer_copies", "dtype_unknown", "would_narrow", "foreign_device",
+    "requires_grad", "no_cast",         "pairs",         "no_axes",      "long_rows",
+    "axes",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -129,6 +134,7 @@ struct Source {
   bool read_only = false;
   bool swapped = false;
   bool padded = false;
+  bool fresh = false;     // memory that was made for this move, and is nobody's else
   ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,
                           // python_values, requires_grad, and those of parts
   const Parts* parts = nullptr;
@@ -145,12 +151,16 @@ struct Demand {
   bool c_order = false;             // row-major without gaps, asked for by the caller
   bool dense = false;               // no gaps and no overlap
   bool negative_strides = true;
-  bool read_only = true;   // it knows read-only memory, or never writes
-  bool rows = false;       // the first axis is the outermost; gaps and overlap are nowhere
-  bool bitmap = false;     // it takes booleans as bits, eight to a byte
-  bool packed = true;      // it takes sub-byte elements packed
-  bool padded = true;      // it takes them a byte each
-  bool host_only = true;   // it reads the memory on the host
+  bool read_only = true;    // it knows read-only memory, or never writes
+  bool rows = false;        // the first axis is the outermost; gaps and overlap are nowhere
+  bool bitmap = false;      // it takes booleans as bits, eight to a byte
+  bool packed = true;       // it takes sub-byte elements packed
+  bool padded = true;       // it takes them a byte each
+  bool host_only = true;    // it reads the memory on the host
+  bool particular = false;  // one of the next three says something
+  bool copies = false;      // it makes a copy of its own, whatever it is given
+  int16_t least_axes = 0;
+  int16_t most_axes = max_ndim;
   bool somewhere = false;  // `device` was asked for by the caller
   DLDevice device = {kDLCPU, 0};
   uintptr_t stream =
@@ -217,7 +227,7 @@ inline bool plainly_shares(const Source& source, const Demand& demand) noexcept 
   return plainly_shares(source) && (demand.dtypes & ~demand.narrows) >> source.dtype & 1 &&
          detail::items.of[source.dtype].bits >= 8 && demand.cast_to == unknown_dtype &&
          !demand.somewhere && demand.alignment == 1 && !demand.c_order && !demand.dense &&
-         !demand.rows && (demand.read_only || !source.read_only) &&
+         !demand.rows && !demand.particular && (demand.read_only || !source.read_only) &&
          (demand.negative_strides || signs >= 0);
 }
 

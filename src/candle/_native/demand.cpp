@@ -46,18 +46,20 @@ bool parse_route(const char* name, Route* route) {
 
 PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   static const char* keywords[] = {
-      "consumer",         "dtypes",    "narrows", "alignment", "dense", "c_order",
-      "negative_strides", "read_only", "packed",  "host_only", "route", nullptr};
+      "consumer",  "dtypes", "narrows",   "alignment", "dense", "c_order", "negative_strides",
+      "read_only", "packed", "host_only", "copies",    "axes",  "route",   nullptr};
   PyObject* consumer;
   PyObject* dtypes = Py_None;
   PyObject* narrows = Py_None;
   unsigned int alignment = 1;
   const char* route = "candle";
   int dense = 0, c_order = 0, negative_strides = 1, read_only = 1, packed = 1, host_only = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIpppppps:Demand",
+  int copies = 0;
+  short least_axes = 0, most_axes = max_ndim;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "U|$OOIppppppp(hh)s:Demand",
                                    const_cast<char**>(keywords), &consumer, &dtypes, &narrows,
                                    &alignment, &dense, &c_order, &negative_strides, &read_only,
-                                   &packed, &host_only, &route)) {
+                                   &packed, &host_only, &copies, &least_axes, &most_axes, &route)) {
     return nullptr;
   }
   if (!std::has_single_bit(alignment)) {
@@ -78,6 +80,10 @@ PyObject* demand_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   demand.read_only = read_only != 0;
   demand.packed = packed != 0;
   demand.host_only = host_only != 0;
+  demand.copies = copies != 0;
+  demand.least_axes = least_axes;
+  demand.most_axes = most_axes;
+  demand.particular = demand.copies || least_axes > 0 || most_axes < max_ndim;
   PyObject* self = type->tp_alloc(type, 0);
   if (self == nullptr) return nullptr;
   reinterpret_cast<DemandObject*>(self)->demand = demand;
@@ -99,7 +105,7 @@ PyType_Slot demand_slots[] = {
      const_cast<char*>(
          "Demand(consumer, *, dtypes=None, narrows=None, alignment=1, dense=False, c_order=False, "
          "negative_strides=True, read_only=True, packed=True, host_only=True, "
-         "route=\"candle\")\n--\n\n"
+         "copies=False, axes=(0, 64), route=\"candle\")\n--\n\n"
          "What a consumer takes; `conform` makes a tensor so.")},
     {0, nullptr},
 };

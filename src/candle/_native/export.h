@@ -27,6 +27,11 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
 /// `copy=False`, and nobody's word on read-only memory.
 PyObject* share_as_numpy(Tensor* tensor) noexcept;
 PyObject* share_as_torch(Tensor* tensor) noexcept;
+/// torch(): `copy=None`.
+PyObject* give_to_torch(Tensor* tensor) noexcept;
+/// Torch's protocol for functions that are given a type which is not torch's: calls the function
+/// with torch's tensors over the same memory.
+PyObject* torch_function(PyObject* type, PyObject* args, PyObject* kwargs);
 PyObject* to_numpy(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);
 PyObject* arrow_c_array(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names);

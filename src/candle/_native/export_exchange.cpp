@@ -308,6 +308,10 @@ PyObject* share_as_torch(Tensor* tensor) noexcept {
   return through_torch(tensor, CopyMode::never, false);
 }
 
+PyObject* give_to_torch(Tensor* tensor) noexcept {
+  return through_torch(tensor, CopyMode::if_needed, false);
+}
+
 PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   CopyMode mode = CopyMode::if_needed;
   if (!parse_door("torch", args, nargs, names, &mode)) return nullptr;

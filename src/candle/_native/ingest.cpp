@@ -57,6 +57,16 @@ PyObject* ingest_protocols(const Ingest& ingest, const TypeRecord& record, bool 
   return refuse_type(ingest.x, false);
 }
 
+/// Of a tensor that holds a copy, made for this, of what the producer does not hand out.
+PyObject* ingest_fresh(const Ingest& ingest, Tensor* fresh) {
+  Source source = source_of(fresh);
+  source.route = Route::buffer;
+  source.reasons = bit(Reason::no_export);
+  source.fresh = true;
+  Owner owner = share_of(fresh);
+  return owner ? finish(ingest, source, std::move(owner)) : nullptr;
+}
+
 /// The ladder: candle's own type, what the type is known to be, then the protocols.
 PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   PyObject* x = ingest.x;
@@ -86,6 +96,9 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
     const Ref other = Ref::steal(PyObject_CallOneArg(record->stand_in, x));
     if (!other) return nullptr;
     if (other.get() != x) {
+      Tensor* fresh = record->copies ? as_tensor(other.get()) : nullptr;
+      if (fresh != nullptr)
+        return ingest_fresh({ingest.type, other.get(), ingest.request, ingest.from()}, fresh);
       return climb({ingest.type, other.get(), ingest.request, ingest.from()}, dlpack_only);
     }
   }
@@ -179,8 +192,15 @@ PyObject* put_together(const Ingest& ingest, const Admission& admission) {
   return host_memory(copied_to(source, demand)) ? owned.release() : device_copy(whole, demand);
 }
 
+/// Whether the copy that was decided on has been made, where elements leave as a copy only.
+bool is_made(const Ingest& ingest, const Admission& admission) {
+  constexpr ReasonSet by_that = bit(Reason::no_export) | bit(Reason::requested);
+  return admission.source.fresh && (admission.decision.reasons & ~by_that) == 0 &&
+         ingest.request.into == nullptr;
+}
+
 PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) {
-  if (admission.decision.action == Action::share)
+  if (admission.decision.action == Action::share || is_made(ingest, admission))
     return share(ingest.type, admission.source, std::move(owner));
   if (ingest.assembly != nullptr) return put_together(ingest, admission);
   Tensor* into = ingest.request.into;

@@ -90,10 +90,7 @@ struct Survey {
 
   bool look(PyObject* x, int32_t at) {
     if (!is_sequence(x)) return leaf(x, at);
-    const TypeRecord* record = record_of(Py_TYPE(x));
-    if (record == nullptr) return false;
-    if (record->kind != TypeKind::plain || as_tensor(x) != nullptr || speaks_protocol(x))
-      return leaf(x, at);
+    if (is_tensor(x, at)) return leaf(x, at);
     if (PyErr_Occurred()) return false;
     if (at == max_ndim) {
       PyErr_Format(PyExc_ValueError,
@@ -111,6 +108,16 @@ struct Survey {
       return ragged();
     }
     return each_item(items.get(), count, [this, at](PyObject* item) { return look(item, at + 1); });
+  }
+
+  /// Whether there is another way in. False with an error set where a lookup fails.
+  static bool is_tensor(PyObject* x, int32_t at) {
+    const TypeRecord* record = record_of(Py_TYPE(x));
+    if (record == nullptr) return false;
+    // The outermost is here because its framework's file knows no better; as a leaf it would come
+    // here again.
+    const bool known = record->kind != TypeKind::plain && at > 0;
+    return known || as_tensor(x) != nullptr || speaks_protocol(x);
   }
 
   /// False with an error set where a lookup fails.

@@ -31,6 +31,8 @@ int init_state() noexcept {
       {"__arrow_c_device_stream__", &n.arrow_c_device_stream},
       {"__arrow_c_schema__", &n.arrow_c_schema},
       {"__cuda_stream__", &n.cuda_stream},
+      {"__name__", &n.name},
+      {"inplace", &n.inplace},
       {"max_version", &n.max_version},
       {"dl_device", &n.dl_device},
       {"stream", &n.stream},

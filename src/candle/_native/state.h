@@ -24,6 +24,8 @@ struct Names {
   PyObject* arrow_c_device_stream;  // __arrow_c_device_stream__
   PyObject* arrow_c_schema;         // __arrow_c_schema__
   PyObject* cuda_stream;            // __cuda_stream__
+  PyObject* name;                   // __name__
+  PyObject* inplace;
   PyObject* max_version;
   PyObject* dl_device;
   PyObject* stream;

@@ -48,7 +48,7 @@ bool guarded(const TypeRecord& record) {
 bool fill(TypeRecord* record, PyObject* answer) {
   Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, is_pinned, hold,
       holds_itself, work_stream, record_stream, device_guard, import_stream, resolve, stand_in,
-      explain;
+      explain, copies;
   struct {
     const char* name;
     Ref* value;
@@ -71,6 +71,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
       {"resolve", &resolve},
       {"stand_in", &stand_in},
       {"explain", &explain},
+      {"copies", &copies},
   };
   for (const auto& wanted : attributes) {
     if (!attribute(answer, wanted.name, wanted.value)) return false;
@@ -87,6 +88,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
     record->kind = TypeKind::stand_in;
   }
   record->read_only = read_only.get() == Py_True;
+  record->copies = copies.get() == Py_True;
   if (table) record->table = table_in(table.get());
   record->requires_grad = getset(requires_grad);
   record->dtype = getset(dtype);

@@ -42,6 +42,7 @@ struct TypeRecord {
   TypeRecord* next = nullptr;  // of the same slot
   TypeKind kind = TypeKind::plain;
   bool dlpack_and_arrow = false;  // the type has methods of both protocols
+  bool copies = false;            // a Tensor that `stand_in` gives is a copy, made for that
   bool read_only = false;  // objects of this type are immutable though their capsules do not say so
   const DLPackExchangeAPI* table = nullptr;
   // Guards of a table that checks nothing itself.

@@ -12,21 +12,25 @@ import sys
 
 from .._native import _core
 from ..ledger import passed_through
+from .arrival import when_loaded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
     from typing import Any
 
     from .record import Record
     from .target import Target
 
 __all__ = [
+    "DEMANDS",
     "TARGETS",
     "detacher",
     "examples",
     "hazards",
     "is_array_of_one",
+    "is_mute",
     "is_number",
     "kind_of",
     "known",
@@ -39,10 +43,12 @@ __all__ = [
 _FILES = {
     "candle": "own",
     "cupy": "cupy",
+    "hf_candle": "hf_candle",
     "jax": "jax",
     "jaxlib": "jax",
-    "mlx": "immutable",
+    "mlx": "mlx",
     "numpy": "numpy",
+    "paddle": "paddle",
     "pandas": "pandas",
     "pyarrow": "arrow",
     "scipy": "sparse",
@@ -63,6 +69,11 @@ _TARGETS = {
     "jax": "jax",
     "cupy": "cupy",
     "tvm_ffi": "tvm_ffi",
+    "tensorflow": "tensorflow",
+    "paddle": "paddle",
+    "mlx": "mlx",
+    "warp": "warp",
+    "hf_candle": "hf_candle",
     "candle": "own",
 }
 
@@ -73,13 +84,22 @@ def _file(name: str) -> object:
     return sys.modules[module]
 
 
+def _root(base: type) -> str:
+    """Give the first part of the name of a type's module."""
+    module = str(base.__module__)
+    # HuggingFace candle's types say that they are Python's own.
+    if module == "builtins" and base.__name__ in ("Tensor", "QTensor"):
+        return "hf_candle"
+    return module.partition(".")[0]
+
+
 def recognise(cls: type) -> Record | None:
     """Say what is known of a type: the native core asks once for each it meets.
 
     A subclass that a user wrote counts as its framework's.
     """
     for base in cls.__mro__[:-1]:
-        name = _FILES.get(str(base.__module__).partition(".")[0])
+        name = _FILES.get(_root(base))
         if name is not None:
             record: Record | None = _file(name).record(cls, base)  # type: ignore[attr-defined]
             if record is not None:
@@ -98,6 +118,9 @@ def load_door(name: str) -> tuple[object, object, object, object]:
 
 
 TARGETS = tuple(_TARGETS)
+
+# Those whose file says what they take; that of numpy and torch is the native core's.
+DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp", "hf_candle")
 
 # Where each framework's examples and hazards are told of.
 _TOLD = {**_TARGETS, "pyarrow": "arrow"}
@@ -177,10 +200,15 @@ def name_of(framework: object, choice: tuple[str, ...]) -> str:
 def kind_of(cls: type) -> str | None:
     """Name the framework that a type of tensors, or of a subclass of them, belongs to."""
     for base in cls.__mro__[:-1]:
-        root = str(base.__module__).partition(".")[0]
+        root = _root(base)
         if root in _FILES or root in _TARGETS:
             return {"jaxlib": "jax"}.get(root, root)
     return None
+
+
+def is_mute(cls: type) -> bool:
+    """Tell whether a type is of tensors that no protocol hands on: HuggingFace candle's."""
+    return hasattr(cls, "to_torch") and kind_of(cls) == "hf_candle"
 
 
 def detacher(cls: type) -> Callable[[Any], Any] | None:
@@ -251,3 +279,27 @@ _core.register(
     numpy_in=_numpy_in,
     numpy_out=_numpy_out,
 )
+
+
+def _collate(batch: Any, **options: Any) -> Any:
+    made: Any = _file("torch").collated(batch, **options)  # type: ignore[attr-defined]
+    return made
+
+
+def _teach_collate(module: ModuleType) -> None:
+    """Tell torch's DataLoader how samples that are Tensors make a batch: in every process alike."""
+    functions = getattr(module, "default_collate_fn_map", None)
+    if isinstance(functions, dict):
+        functions[_core.Tensor] = _collate
+
+
+def _teach_einops(module: ModuleType) -> None:
+    """Add candle to the kinds of tensors that einops knows."""
+    base = getattr(module, "AbstractBackend", None)
+    if isinstance(base, type):
+        # It looks among the subclasses, which nothing else keeps.
+        module.CandleBackend = _file("einops").backend(base)  # type: ignore[attr-defined]
+
+
+when_loaded("einops._backends", _teach_einops)
+when_loaded("torch.utils.data._utils.collate", _teach_collate)

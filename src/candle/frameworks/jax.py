@@ -6,6 +6,7 @@ import sys
 
 from .._native import _core
 from ..ledger import refuse
+from .handout import Handout
 from .record import Record
 from .sparse import refuse_sparse
 from .target import Target
@@ -80,23 +81,6 @@ def record(cls: type, base: type) -> Record | None:
     return Record("plain", read_only=True, explain=_explain, import_stream=1)
 
 
-class _Handout:
-    """What jax is given: legacy capsules over a tensor that meets its demand."""
-
-    __slots__ = ("_tensor",)
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
-
-    def __dlpack__(self, *, stream: int | None = None, **unused: object) -> object:
-        return _core.legacy_capsule(self._tensor, stream)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        device = self._tensor.device
-        # Pinned memory is memory of the host like any other.
-        return (1, 0) if device.type in _HOST else device.dlpack
-
-
 def demand() -> _core.Demand:
     """Say what jax takes as it is configured now."""
     import jax
@@ -110,7 +94,7 @@ def give(t: Tensor, copy: bool | None) -> Any:
 
     fit = _core.conform(t, demand(), copy)
     try:
-        return jax.dlpack.from_dlpack(_Handout(fit))
+        return jax.dlpack.from_dlpack(Handout(fit))
     except (RuntimeError, TypeError) as error:
         if t.device.type in _HOST:
             raise
@@ -148,7 +132,7 @@ def hazards(trial: object) -> list[str]:
         )
         wide = _core.empty((8,), _core.asarray(0.0, dtype="float64").dtype.id)
         try:
-            narrowed = jax.dlpack.from_dlpack(_Handout(wide), copy=False).dtype != "float64"
+            narrowed = jax.dlpack.from_dlpack(Handout(wide), copy=False).dtype != "float64"
         except (BufferError, RuntimeError, TypeError, ValueError):  # jax refuses, as it should
             narrowed = False
         if narrowed:

@@ -48,6 +48,9 @@ class Record:
         What `__dlpack__` is asked with to hand out CUDA memory without waiting.
     stand_in : callable, optional
         Gives the object to ingest in place of one, or raises.
+    copies : bool
+        A Tensor that `stand_in` gives holds a copy, made for that: the move is one, and is refused
+        where copies are.
     explain : callable, optional
         Asked where an object's own framework has failed or said what cannot be. Raises why, in
         better words; or gives an ndarray with a copy of the elements; or None.
@@ -55,6 +58,7 @@ class Record:
 
     __slots__ = (
         "byte_dtypes",
+        "copies",
         "device_guard",
         "dtype",
         "explain",
@@ -94,6 +98,7 @@ class Record:
         device_guard: Callable[[int], object] | None = None,
         import_stream: int = -1,
         stand_in: Callable[..., object] | None = None,
+        copies: bool = False,
         explain: Callable[..., object] | None = None,
     ) -> None:
         self.kind = kind
@@ -113,4 +118,5 @@ class Record:
         self.device_guard = device_guard
         self.import_stream = import_stream
         self.stand_in = stand_in
+        self.copies = copies
         self.explain = explain

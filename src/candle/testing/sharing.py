@@ -40,8 +40,9 @@ def _memory(x: Any) -> _Block:
     interface = getattr(x, "__array_interface__", None)
     if interface is not None:
         shape = interface["shape"]
-        strides = interface.get("strides") or _c_strides(shape, x.itemsize)
-        return _block(interface["data"][0], shape, strides, x.itemsize)
+        size = int(interface["typestr"][2:])
+        strides = interface.get("strides") or _c_strides(shape, size)
+        return _block(interface["data"][0], shape, strides, size)
     if hasattr(x, "unsafe_buffer_pointer"):  # jax: dense, and bfloat16 has no other address
         return _block(
             x.unsafe_buffer_pointer(), x.shape, _c_strides(x.shape, x.itemsize), x.itemsize

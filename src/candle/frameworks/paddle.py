@@ -1,0 +1,91 @@
+"""paddle: no read-only tensors, no uint16, and an exchange table that looks at no gradients."""
+
+from __future__ import annotations
+
+from .._native import _core
+from ..ledger import refuse
+from .handout import capsule_target
+from .record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .target import Target
+
+__all__ = ["demand", "examples", "hazards", "record", "target"]
+
+# What it makes of uint16 is bfloat16.
+_DTYPES = (
+    "bool",
+    *("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),
+    *("float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+    *("float8_e4m3fn", "float8_e5m2"),
+)
+
+
+def _demand_of(read_only: bool) -> _core.Demand:
+    return _core.Demand(
+        "paddle",
+        dtypes=_DTYPES,
+        axes=(0, 9),
+        negative_strides=False,
+        read_only=read_only,
+        host_only=False,
+        route="dlpack_legacy",
+    )
+
+
+_demand = _demand_of(False)
+
+
+def _plain(x: Any) -> object:
+    """Give the tensor itself; refuse what is no plain memory, which it exports as if it were."""
+    if not x.stop_gradient:
+        fact = "the tensor requires grad (stop_gradient is False), and candle records no gradients"
+        refuse("dlpack_versioned", "requires_grad", fact, "paddle.Tensor")
+    if x.is_sparse():
+        refuse("dlpack_versioned", "sparse", "only some elements have memory", "paddle.Tensor")
+    return x
+
+
+def record(cls: type, base: type) -> Record | None:
+    """Tensors and parameters, after a look at what their export leaves out."""
+    return Record("stand_in", stand_in=_plain) if hasattr(cls, "stop_gradient") else None
+
+
+def demand() -> _core.Demand:
+    """Say what paddle takes."""
+    return _demand
+
+
+def target() -> Target:
+    """Import paddle; read-only memory is copied, or shared on the caller's word."""
+    import paddle
+
+    return capsule_target(
+        "paddle", (paddle.Tensor,), paddle.from_dlpack, _demand, _demand_of(True), read_only=False
+    )
+
+
+def examples() -> dict[str, Any]:
+    """Make a tensor, and one that requires grad."""
+    import paddle
+
+    needs = paddle.zeros([4, 6])
+    needs.stop_gradient = False
+    return {"paddle": paddle.zeros([4, 6]), "paddle, requires grad": needs}
+
+
+def hazards(trial: object) -> list[str]:
+    """Try what the installed paddle gets wrong."""
+    import paddle
+
+    found = []
+    t = _core.asarray([1, 2], dtype="uint16")
+    if paddle.from_dlpack(t).dtype == paddle.bfloat16:
+        found.append("paddle.from_dlpack makes bfloat16 of uint16; candle refuses to give it that")
+    t = _core.asarray(bytes(8))
+    if paddle.from_dlpack(t).data_ptr() == t.data_ptr():
+        found.append("paddle.from_dlpack ignores READ_ONLY: what it gives can be written")
+    return found

@@ -1,0 +1,178 @@
+"""torch's DataLoader makes batches of samples that are Tensors, in every process alike."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import candle
+from candle.frameworks.arrival import _Waiting, when_loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from types import ModuleType
+
+torch = pytest.importorskip("torch")
+
+
+def collate(batch: list[Any]) -> Any:
+    from torch.utils.data import default_collate
+
+    return default_collate(batch)
+
+
+def test_batches() -> None:
+    t = candle.Tensor(np.arange(6, dtype="int32").reshape(2, 3))
+    batch = collate([t, t[::-1], t])
+    assert type(batch) is torch.Tensor
+    assert batch.tolist() == [t.tolist(), t[::-1].tolist(), t.tolist()]
+
+
+def test_structures() -> None:
+    t = candle.Tensor([1.0, 2.0])
+    batch = collate([{"x": t, "n": 1, "pair": (t, "a")}, {"x": t, "n": 2, "pair": (t, "b")}])
+    assert batch["x"].tolist() == [[1, 2], [1, 2]]
+    assert batch["n"].tolist() == [1, 2]
+    assert batch["pair"][0].shape == (2, 2)
+    assert batch["pair"][1] == ("a", "b")
+
+
+def test_subclass() -> None:
+    class Sample(candle.Tensor):
+        pass
+
+    assert collate([Sample([1, 2]), Sample([3, 4])]).tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_read_only_samples_are_not_copied_one_by_one() -> None:
+    samples = [candle.Tensor(bytes([n, n])) for n in range(3)]
+    with candle.strict(), candle.trace() as moves:
+        assert collate(samples).tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert {move.action for move in moves} == {"share"}
+    with candle.trace() as moves:
+        assert collate([sample[::-1] for sample in samples]).tolist() == [[0, 0], [1, 1], [2, 2]]
+    assert {move.action for move in moves} == {"copy"}
+
+
+def test_refuses_as_torch_does() -> None:
+    with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
+        collate([candle.zeros((2,)), candle.zeros((3,))])
+
+
+SCRIPT = """
+{imports}
+
+class Samples(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        {late}
+        return {{"x": candle.full((3,), i, dtype="int16"), "i": i}}
+
+if __name__ == "__main__":
+    {late}
+    loader = torch.utils.data.DataLoader(
+        Samples(), batch_size=2, num_workers={workers}, multiprocessing_context={context!r}
+    )
+    for batch in loader:
+        print(type(batch["x"]).__name__, batch["x"].is_shared(), batch["x"].tolist())
+"""
+ORDERS = {
+    "candle first": ("import candle\nimport torch", "pass"),
+    "torch first": ("import torch\nimport candle", "pass"),
+    "candle where it is used": ("import torch", "import candle"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("context", ["fork", "spawn", None])
+def test_workers(
+    context: str | None, order: str, tmp_path: Path, run_child: Callable[..., Any]
+) -> None:
+    """In a spawned worker nobody but candle itself could have told torch."""
+    imports, late = ORDERS[order]
+    workers = 0 if context is None else 1
+    script = tmp_path / "load.py"
+    script.write_text(SCRIPT.format(imports=imports, late=late, workers=workers, context=context))
+    shared = context is not None
+    # At its end multiprocessing may say that a semaphore is gone already.
+    assert run_child(script).check(quiet=False).splitlines() == [
+        f"Tensor {shared} [[0, 0, 0], [1, 1, 1]]",
+        f"Tensor {shared} [[2, 2, 2], [3, 3, 3]]",
+    ]
+
+
+# What tells of a module's arrival.
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "late_comer.py").write_text("there = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "late_comer", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    return "late_comer"
+
+
+def test_told_when_a_module_has_run(module: str) -> None:
+    told: list[ModuleType] = []
+    when_loaded(module, told.append)
+    assert told == []
+    imported = __import__(module)
+    assert told == [imported]
+    assert imported.there
+    waiting = [finder for finder in sys.meta_path if isinstance(finder, _Waiting)]
+    assert not any(module in finder.calls for finder in waiting)
+
+
+def test_told_at_once(module: str) -> None:
+    imported = __import__(module)
+    told: list[ModuleType] = []
+    when_loaded(module, told.append)
+    assert told == [imported]
+
+
+def test_looking_a_module_up_does_not_load_it(module: str) -> None:
+    from importlib.util import find_spec
+
+    told: list[ModuleType] = []
+    when_loaded(module, told.append)
+    assert find_spec(module) is not None
+    assert told == []
+    assert [__import__(module)] == told
+
+
+def test_absent_module(module: str) -> None:
+    absent = f"{module}_that_is_not_there"
+    when_loaded(absent, lambda _: None)
+    with pytest.raises(ModuleNotFoundError):
+        __import__(absent)
+    [waiting] = [finder for finder in sys.meta_path if isinstance(finder, _Waiting)]
+    del waiting.calls[absent]
+
+
+def test_two_that_wait(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Candle imported twice has two finders, and each would ask the other."""
+    told: list[str] = []
+    for name in ("first", "second"):
+        waiting = _Waiting()
+        waiting.calls[module] = lambda _, name=name: told.append(name)  # type: ignore[misc]
+        sys.meta_path.insert(0, waiting)  # type: ignore[arg-type]
+    __import__(module)
+    assert sorted(told) == ["first", "second"]
+
+
+def test_import_of_candle_loads_no_torch(in_child: Callable[..., Any]) -> None:
+    code = """
+        import sys, candle
+        candle.Tensor([1.0])
+        assert not [name for name in sys.modules if name.partition(".")[0] == "torch"]
+        assert "candle.frameworks.torch" not in sys.modules
+    """
+    in_child(code).check()
