@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Blocks", "Watcher", "listening", "refuse", "trying", "unwatched"]
 
 _watching: ContextVar[tuple[Watcher, ...] | None] = ContextVar("candle watchers", default=None)
-_trying: ContextVar[bool] = ContextVar("candle tries", default=False)
+_trying: ContextVar[tuple[type[BaseException], ...]] = ContextVar("candle tries", default=())
 
 # First parts of the names of modules that a caller's call may pass through: the frameworks'.
 passed_through: set[str] = set()
@@ -134,7 +134,7 @@ def _end(entries: list[Entry], seconds: float) -> None:
 def _refusal(plan: Plan) -> BufferError:
     """Write a refused move down, and build its exception."""
     error = refusal_of(plan)
-    if not (_trying.get() and isinstance(error, CopyError)):
+    if not isinstance(error, _trying.get()):
         _note(_watching.get() or (), plan)
     return error
 
@@ -160,9 +160,12 @@ class _Setting:
         self._variable.reset(self._token)
 
 
-def trying() -> _Setting:
-    """Give a context in which a `CopyError` leads to another try, and is not written down."""
-    return _Setting(_trying, True)
+def trying(*, any_refusal: bool = False) -> _Setting:
+    """Give a context in which a `CopyError` leads to another try, and is not written down.
+
+    With `any_refusal` neither are refusals that no copy puts right.
+    """
+    return _Setting(_trying, (BufferError if any_refusal else CopyError,))
 
 
 def unwatched() -> _Setting:

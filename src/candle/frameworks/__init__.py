@@ -60,7 +60,7 @@ _FILES = {
 
 # With them those that are Python and ask for what candle offers, though nothing has to be known of
 # them.
-passed_through.update((*_FILES, "arro3", "duckdb", "nanoarrow", "polars"))
+passed_through.update((*_FILES, "arro3", "datasets", "duckdb", "nanoarrow", "polars"))
 
 # Those whose tensors can be asked for by name -> the file here that gives them.
 _TARGETS = {
@@ -303,3 +303,11 @@ def _teach_einops(module: ModuleType) -> None:
 
 when_loaded("einops._backends", _teach_einops)
 when_loaded("torch.utils.data._utils.collate", _teach_collate)
+
+
+def _teach_format(module: ModuleType) -> None:
+    """Tell HuggingFace datasets of the format "candle"."""
+    _file("datasets").register(module)  # type: ignore[attr-defined]
+
+
+when_loaded("datasets.formatting", _teach_format)
