@@ -126,6 +126,24 @@ def test_variable_lists_of_one_length_are_shared(large: bool, part: slice) -> No
         assert t.data_ptr() == address(x) + part.indices(3)[0] * 24
 
 
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("row", [0, 1, 254, 255, 256, 257, 510, 511, 512, 599])
+def test_one_list_of_another_length_is_seen_wherever_it_is(row: int, large: bool) -> None:
+    lists, kind = (pa.LargeListArray, "int64") if large else (pa.ListArray, "int32")
+    lengths = np.full(600, 3)
+    for before, length in ((0, 2), (1, 4)):
+        lengths[row] = length
+        offsets = before + np.concatenate([[0], np.cumsum(lengths)]).astype(kind)
+        x = lists.from_arrays(pa.array(offsets), pa.array(np.arange(3000, dtype="uint8")))
+        with pytest.raises(BufferError, match="items and the first has") as caught:
+            candle.from_arrow(x)
+        assert caught.value.plan.reasons[0].code == "ragged"  # type: ignore[attr-defined]
+    lengths[row] = 3
+    offsets = 1 + np.concatenate([[0], np.cumsum(lengths)]).astype(kind)
+    x = lists.from_arrays(pa.array(offsets), pa.array(np.arange(3000) % 251))
+    assert candle.from_arrow(x, copy=False).tolist() == x.to_pylist()
+
+
 def test_empty_lists_have_an_axis_of_no_extent() -> None:
     assert candle.from_arrow(pa.array([[], []], pa.list_(pa.int8()))).shape == (2, 0)
     assert candle.from_arrow(pa.array([], pa.list_(pa.list_(pa.int8(), 4)))).shape == (0, 0, 4)
