@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FRAMEWORKS = ("jax", "torch", "tvm_ffi", "pyarrow")
+FRAMEWORKS = ("datasets", "jax", "torch", "tvm_ffi", "pyarrow")
 
 
 def python_blocks(page: Path) -> list[tuple[int, str]]:

@@ -34,7 +34,7 @@ ORDER = [name for line in LINES for name in line]
 # Each costs as much as half of candle or more, or is a framework that the user may not want.
 SLOW = {"ast", "dataclasses", "enum", "importlib.metadata", "inspect", "json", "mmap", "typing"}
 SLOW |= {"zipfile"}
-FRAMEWORKS = {"cupy", "jax", "ml_dtypes", "numpy", "pyarrow", "torch", "tvm_ffi"}
+FRAMEWORKS = {"cupy", "datasets", "jax", "ml_dtypes", "numpy", "pyarrow", "torch", "tvm_ffi"}
 
 PACKAGE = Path(candle.__file__).parent
 
