@@ -40,8 +40,9 @@ def explain(
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
         ``"cupy"``, ``"tensorflow"``, ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``, or the
-        module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such capsules; ``"arrow"`` for any consumer of Arrow, among them ``"pyarrow"``,
-        ``"polars"``, ``"duckdb"`` and ``"nanoarrow"``.
+        module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such capsules; ``"arrow"``
+        for any consumer of Arrow, among them ``"pyarrow"``, ``"polars"``, ``"duckdb"`` and
+        ``"nanoarrow"``.
     dtype, device : optional
         What the caller would ask `candle.asarray` for.
 

@@ -228,6 +228,7 @@ CASES: dict[str, Case] = {
             candle.from_arrow(pyarrow().array([1, None]), nulls="mask", copy=False)[0].size == 2
         ),
         "pyarrow",
+    ),
     "consumer_copies": Case(
         lambda: traced(
             lambda: _core.conform(candle.zeros(3), _core.Demand("c", copies=True), None)
@@ -277,6 +278,9 @@ CASES: dict[str, Case] = {
             candle.explain(
                 candle.empty((1, 2**31), dtype="uint8").reshape(2, 2**30), "arrow"
             ).action
+            == "share"
+        ),
+    ),
     "axes": Case(
         lambda: traced(
             lambda: _core.conform(candle.zeros(()), _core.Demand("c", axes=(1, 4)), None)
