@@ -39,10 +39,10 @@ def explain(
         of Arrow data is read, and a query behind it runs.
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
-        ``"cupy"``, ``"tensorflow"``, ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``, or the
-        module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such capsules; ``"arrow"``
-        for any consumer of Arrow, among them ``"pyarrow"``, ``"polars"``, ``"duckdb"`` and
-        ``"nanoarrow"``.
+        ``"cupy"``, ``"tensorflow"``, ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``,
+        ``"hf_candle"``, or the module; ``"dlpack"`` or ``"dlpack_legacy"`` for any consumer of such
+        capsules; ``"arrow"`` for any consumer of Arrow, among them ``"pyarrow"``, ``"polars"``,
+        ``"duckdb"`` and ``"nanoarrow"``.
     dtype, device : optional
         What the caller would ask `candle.asarray` for.
 

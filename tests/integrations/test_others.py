@@ -48,7 +48,7 @@ def test_pandas_in() -> None:
     assert (t.data_ptr(), t.readonly) == (series.to_numpy().ctypes.data, True)
     frame = pd.DataFrame(np.arange(6.0).reshape(2, 3))
     assert candle.Tensor(frame).data_ptr() == frame.to_numpy().ctypes.data
-    with pytest.raises(BufferError, match="Python objects"):
+    with pytest.raises(BufferError, match=r"text|Python objects"):
         candle.Tensor(pd.Series(["a", "b"]))
 
 
