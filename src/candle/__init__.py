@@ -12,6 +12,7 @@ from . import hf as _hf  # noqa: F401  (so that candle.hf is there)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from . import neighbours as _neighbours
 from . import utils as _utils  # noqa: F401  (so that candle.utils is there)
+from . import operators as _operators  # noqa: F401  (attaches them to Tensor)
 from .accepting import accepts
 from .codes import ReasonCode
 from .convert import convert

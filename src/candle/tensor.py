@@ -6,6 +6,7 @@ from operator import index
 
 from ._native import _core
 from ._native._core import Tensor
+from .attaching import attach
 from .devices import as_device
 from .dtypes import as_dtype
 from .pickling import occupied, reduced
@@ -102,31 +103,8 @@ def _copied(t: Tensor, memo: dict[int, Any] | None) -> Tensor:
     return made
 
 
-def _compare(a: Tensor, b: Any, equal: bool) -> Any:
-    """Compare element by element, in numpy; Python numbers go there as they are."""
-    if not isinstance(b, bool | int | float | complex | list | tuple):
-        try:
-            other = b if isinstance(b, Tensor) else _core.asarray(b)
-        except TypeError:  # nothing that has elements: Python says then that they differ
-            return NotImplemented
-        if (a.dtype.kind == "pair") != (other.dtype.kind == "pair"):
-            raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
-        if a.dtype.kind == "pair":
-            a, other = a.view("uint8"), other.view("uint8")
-        b = other.numpy()
-    import numpy as np
-
-    values = a.numpy()
-    try:
-        if isinstance(b, int) and b.bit_length() > 63 and a.dtype.kind in ("real", "complex"):
-            b = np.float64(b)  # ml_dtypes take no longer ints
-        return _core.asarray(values == b if equal else values != b)
-    except OverflowError:  # an int that no element can be
-        return _core.asarray(np.full(values.shape, not equal))
-
-
-class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
-    """The methods, in one place. They are moved to Tensor itself below."""
+class _Methods(Tensor):
+    """The methods, in one place. They are attached to Tensor itself below."""
 
     # Views, sharing memory.
 
@@ -503,12 +481,6 @@ class _Methods(Tensor):  # noqa: PLW1641  (the native type has no hash)
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.ndim == 0 else format(repr(self), spec)
 
-    def __eq__(self, other: object) -> Any:
-        return _compare(self, other, True)
-
-    def __ne__(self, other: object) -> Any:
-        return _compare(self, other, False)
-
     def __bool__(self) -> bool:
         return bool(_only(self))
 
@@ -534,20 +506,4 @@ def _only(t: Tensor) -> Any:
     return t.item()
 
 
-_left = (
-    "__module__",
-    "__qualname__",
-    "__doc__",
-    "__dict__",
-    "__weakref__",
-    "__hash__",
-    "__firstlineno__",
-    "__static_attributes__",
-)
-for _name, _value in vars(_Methods).items():
-    if _name not in _left:
-        _function = getattr(_value, "fget", _value)
-        if hasattr(_function, "__qualname__"):
-            _function.__qualname__ = f"Tensor.{_name}"
-        setattr(Tensor, _name, _value)
-del _Methods, _name, _value, _function
+attach(_Methods)

@@ -1,7 +1,9 @@
-// t[...] and t[...] = x: views by ints, slices, None and the ellipsis.
+// t[...] and t[...] = x: views by ints, slices, None and the ellipsis; by masks and arrays in
+// Python.
 #include <cstring>
 
 #include "elements.h"
+#include "state.h"
 #include "tensor.h"
 #include "words.h"
 
@@ -79,15 +81,6 @@ struct Builder {
   }
 };
 
-bool refuse_index(PyObject* item) {
-  PyErr_Format(PyExc_TypeError,
-               "a tensor is indexed by ints, slices, None and ..., not by %s; for masks and index "
-               "arrays take "
-               "t.numpy()[...] or t.torch()[...]",
-               Py_TYPE(item)->tp_name);
-  return false;
-}
-
 /// An int, or a framework's integer without axes. Their `__index__` takes bools and tensors of one
 /// element too, which are masks and index arrays here.
 bool is_index(PyObject* item) {
@@ -103,6 +96,27 @@ bool is_index(PyObject* item) {
   PyErr_Clear();
   return text == nullptr || std::strstr(text, "bool") == nullptr;
 }
+
+/// Whether an index makes a view: it holds nothing but ints, slices, None and the ellipsis.
+bool is_basic(PyObject* const* items, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; i++) {
+    PyObject* item = items[i];
+    if (item != Py_None && item != Py_Ellipsis && !PySlice_Check(item) && !is_index(item)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// What stands between the brackets.
+struct Items {
+  explicit Items(PyObject* const& index)
+      : first(PyTuple_Check(index) ? &PyTuple_GET_ITEM(index, 0) : &index),
+        count(PyTuple_Check(index) ? PyTuple_GET_SIZE(index) : 1) {}
+
+  PyObject* const* first;
+  Py_ssize_t count;
+};
 
 bool takes_axis(PyObject* item) { return item != Py_None && item != Py_Ellipsis; }
 
@@ -131,8 +145,6 @@ bool build(Builder* builder, PyObject* const* items, Py_ssize_t count) {
       for (Py_ssize_t kept = taken; kept < ndim; kept++) builder->keep();
     } else if (PySlice_Check(item)) {
       if (!builder->take_slice(item)) return false;
-    } else if (!is_index(item)) {
-      return refuse_index(item);
     } else if (!builder->take_index(item)) {
       return false;
     }
@@ -172,10 +184,12 @@ PyObject* index_tensor(PyObject* self, PyObject* index) {
     }
     return drop_first_axis(tensor, at);
   }
+  const Items items(index);
+  if (!is_basic(items.first, items.count)) {
+    return PyObject_CallFunctionObjArgs(state.hooks.pick, self, index, nullptr);
+  }
   Builder builder(tensor);
-  const bool many = PyTuple_Check(index);
-  PyObject* const* items = many ? &PyTuple_GET_ITEM(index, 0) : &index;
-  if (!build(&builder, items, many ? PyTuple_GET_SIZE(index) : 1)) return nullptr;
+  if (!build(&builder, items.first, items.count)) return nullptr;
   std::byte* data = tensor->data;
   const int64_t size = count_elements(builder.ndim, builder.shape);
   if (size > 0 && !move_data(tensor, builder.offset, &data)) return nullptr;
@@ -193,6 +207,13 @@ int assign_index(PyObject* self, PyObject* index, PyObject* value) {
   if (value == nullptr) {
     PyErr_SetString(PyExc_TypeError, "elements of a tensor cannot be deleted");
     return -1;
+  }
+  const Items items(index);
+  if (!is_basic(items.first, items.count)) {
+    return bool(Ref::steal(
+               PyObject_CallFunctionObjArgs(state.hooks.place, self, index, value, nullptr)))
+               ? 0
+               : -1;
   }
   Ref view = Ref::steal(index_tensor(self, index));
   return view && assign(reinterpret_cast<Tensor*>(view.get()), value) ? 0 : -1;

@@ -142,6 +142,12 @@ PyObject* py_conform(PyObject*, PyObject* args) {
   return conform(tensor, *takes, mode, &decision);
 }
 
+PyObject* check_writable(PyObject*, PyObject* object) {
+  const Tensor* tensor = tensor_argument(object);
+  if (tensor == nullptr || !writable(tensor)) return nullptr;
+  Py_RETURN_NONE;
+}
+
 PyObject* is_padded(PyObject*, PyObject* object) {
   const Tensor* tensor = tensor_argument(object);
   return tensor == nullptr ? nullptr : PyBool_FromLong(tensor->padded);
@@ -274,6 +280,8 @@ PyMethodDef module_methods[] = {
     {"fill", py_fill, METH_VARARGS,
      "fill($module, dst, value, /)\n--\n\nWrites a number, or a tensor without axes, to every "
      "element."},
+    {"check_writable", check_writable, METH_O,
+     "check_writable($module, t, /)\n--\n\nRaises ValueError if the tensor may not be written."},
     {"in_words", py_in_words, METH_O,
      "in_words($module, value, /)\n--\n\nA value as a message shows it, ints of any size "
      "included."},

@@ -82,6 +82,8 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"device_empty", &h.device_empty},
       {"device_write", &h.device_write},
       {"work_stream", &h.work_stream},
+      {"pick", &h.pick},
+      {"place", &h.place},
   };
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "register() takes keywords only");

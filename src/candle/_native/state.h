@@ -60,6 +60,8 @@ struct Hooks {
   PyObject* device_empty;  // (shape, dtype, number) -> tensor (cuda)
   PyObject* device_write;  // tensor to write, tensor to read (cuda)
   PyObject* work_stream;   // device number -> the stream that work is queued on now (cuda)
+  PyObject* pick;          // tensor, index with masks or arrays -> Tensor (operators)
+  PyObject* place;         // tensor, such an index, value (operators)
 };
 
 struct State {

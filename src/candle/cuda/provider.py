@@ -46,7 +46,7 @@ if TYPE_CHECKING:
             """Give bytes as an array on the host, in pinned memory, and wait for them."""
 
 
-__all__ = ["is_available", "provider_for"]
+__all__ = ["is_available", "library_for", "provider_for"]
 
 _NONE = (
     "copies on CUDA devices are made by cupy or torch, and neither is installed with CUDA: "
@@ -62,13 +62,8 @@ def provider_for(*tensors: Tensor, dtypes: Iterable[DType] = ()) -> Provider:
     BufferError
         Where neither is installed, or knows them.
     """
-    lenders = (_core.lender(t) for t in tensors)
-    owned_by_torch = any(
-        lender is not None and lender.__module__.partition(".")[0] == "torch" for lender in lenders
-    )
-    names = ("torch", "cupy") if owned_by_torch else ("cupy", "torch")
     lacks = _NONE
-    for name in names:
+    for name in _in_turn(tensors):
         found = _load(name)
         if found is None:
             continue
@@ -83,6 +78,28 @@ def provider_for(*tensors: Tensor, dtypes: Iterable[DType] = ()) -> Provider:
 def is_available() -> bool:
     """Tell whether somebody is there who makes tensors on CUDA devices."""
     return any(_load(name) is not None for name in _makers)
+
+
+def library_for(*tensors: Tensor) -> str:
+    """Name the library that computes with tensors on CUDA devices, by the rule of `provider_for`.
+
+    Raises
+    ------
+    BufferError
+        Where none is installed.
+    """
+    for name in _in_turn(tensors):
+        if _load(name) is not None:
+            return name
+    raise BufferError(_NONE)
+
+
+def _in_turn(tensors: Iterable[Tensor]) -> tuple[str, str]:
+    lenders = (_core.lender(t) for t in tensors)
+    owned_by_torch = any(
+        lender is not None and lender.__module__.partition(".")[0] == "torch" for lender in lenders
+    )
+    return ("torch", "cupy") if owned_by_torch else ("cupy", "torch")
 
 
 _makers = {"cupy": by_cupy.provider, "torch": by_torch.provider}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from ..dtypes import DType
     from .record import Record
     from .target import Target
 
@@ -27,6 +28,7 @@ __all__ = [
     "DEMANDS",
     "TARGETS",
     "detacher",
+    "dtype_for",
     "examples",
     "hazards",
     "is_array_of_one",
@@ -195,6 +197,12 @@ def name_of(framework: object, choice: tuple[str, ...]) -> str:
     if root not in choice:
         raise ValueError(f"{name!r} is none of {', '.join(choice)}")
     return root
+
+
+def dtype_for(name: str, dtype: DType) -> object:
+    """Give a framework's own dtype for one of candle's; BufferError where it has none."""
+    found: object = _file(_TARGETS[name]).dtype_for(dtype)  # type: ignore[attr-defined]
+    return found
 
 
 def kind_of(cls: type) -> str | None:

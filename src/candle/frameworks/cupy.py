@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from .._native import _core
+from ..ledger import refuse
 from .record import Record
 from .target import Target, tell_read_only
 
@@ -13,8 +14,18 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._native._core import Tensor
+    from ..dtypes import DType
 
-__all__ = ["current_stream", "demand", "examples", "give", "record", "target", "work_stream"]
+__all__ = [
+    "current_stream",
+    "demand",
+    "dtype_for",
+    "examples",
+    "give",
+    "record",
+    "target",
+    "work_stream",
+]
 
 _DTYPES = (
     "bool",
@@ -76,6 +87,13 @@ def record(cls: type, base: type) -> Record | None:
     if base.__name__ != "ndarray" or "cupy" not in sys.modules:
         return None
     return Record("plain", work_stream=current_stream, device_guard=_guard)
+
+
+def dtype_for(dtype: DType) -> object:
+    """Give cupy's dtype, which is numpy's, for one of candle's."""
+    if dtype.name not in _DTYPES:
+        refuse("candle", "dtype_unknown", f"cupy has no {dtype}", "candle", "cupy")
+    return sys.modules["cupy"].dtype(dtype.typestr)
 
 
 def give(t: Tensor, copy: bool | None) -> Any:

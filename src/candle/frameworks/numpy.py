@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .._native._core import Tensor
+    from ..dtypes import DType
 
-__all__ = ["dtype_in", "dtype_out", "examples", "owner", "record", "target"]
+__all__ = ["dtype_for", "dtype_in", "dtype_out", "examples", "owner", "record", "target"]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -94,6 +95,13 @@ def dtype_out(number: int) -> object:
         fact = f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}"
         refuse("numpy", code, fact, "candle", "numpy")
     return np.dtype(found)
+
+
+def dtype_for(dtype: DType) -> object:
+    """Give numpy's, or ml_dtypes', dtype for one of candle's."""
+    import numpy as np
+
+    return np.dtype(dtype.typestr) if dtype.typestr else dtype_out(dtype.id)
 
 
 def _give(t: Tensor, copy: bool | None) -> Any:

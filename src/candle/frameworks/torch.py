@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from .._native._core import Tensor
+    from ..dtypes import DType
 
 __all__ = [
     "collated",
     "current_stream",
     "detached",
     "door",
+    "dtype_for",
     "examples",
     "hazards",
     "owner",
@@ -237,6 +239,13 @@ def detached(x: Any) -> Any:
     if not x.requires_grad or sys.modules["torch"].nn.parameter.is_lazy(x):
         return x  # an uninitialised one is refused, in better words than torch's
     return x.detach()
+
+
+def dtype_for(dtype: DType) -> object:
+    """Give torch's dtype for one of candle's."""
+    if dtype.name not in _DTYPES:
+        refuse("candle", "dtype_unknown", f"torch has no {dtype}", "candle", "torch")
+    return getattr(sys.modules["torch"], dtype.name)
 
 
 def _give(t: Tensor, copy: bool | None) -> Any:
