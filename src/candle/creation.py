@@ -354,7 +354,7 @@ def _triangle(x: object, zeroed: Callable[[int, int], tuple[int, int]]) -> Tenso
     return result
 
 
-def meshgrid(*arrays: object, indexing: str = "xy") -> list[Tensor]:
+def meshgrid(*arrays: object, indexing: str = "xy") -> tuple[Tensor, ...]:
     """Make matrices of coordinates of vectors of coordinates.
 
     Parameters
@@ -367,7 +367,7 @@ def meshgrid(*arrays: object, indexing: str = "xy") -> list[Tensor]:
 
     Returns
     -------
-    list of Tensor
+    tuple of Tensor
         One for each vector, each in memory of its own.
 
     Raises
@@ -389,7 +389,7 @@ def meshgrid(*arrays: object, indexing: str = "xy") -> list[Tensor]:
     for vector, along in zip(vectors, axes, strict=True):
         stride = tuple(vector.stride[0] if axis == along else 0 for axis in range(len(axes)))
         grids.append(_core.materialise(_core.restride(vector, shape, stride)))
-    return grids
+    return tuple(grids)
 
 
 def shape_of(shape: Any, extents: tuple[int, ...]) -> tuple[int, ...]:

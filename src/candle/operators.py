@@ -153,22 +153,13 @@ class _Protocols:
         keywords = {name: engine.unwrapped(x) for name, x in keywords.items()}
         return engine.wrapped(engine.like(function)(*engine.unwrapped(arguments), **keywords))
 
-
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
         """Give the functions of the Python Array API standard: `candle.array_api`."""
         if api_version not in (None, *_VERSIONS):
-            raise ValueError(
-                f"candle.array_api is that of {_VERSIONS[-1]}, not of {api_version!r}"
-            )
+            raise ValueError(f"candle.array_api is that of {_VERSIONS[-1]}, not of {api_version!r}")
         from importlib import import_module
 
         return import_module("candle.array_api")
-
-    def to_device(self, device: object, /, *, stream: object = None) -> Tensor:
-        """Give the tensor on another device: what `to(device=)` does."""
-        if stream is not None:
-            raise ValueError("candle orders streams itself: leave stream= out")
-        return self.to(device=as_device(device))
 
 
 attach(_Protocols)

@@ -368,8 +368,19 @@ class _Methods(Tensor):
         """HuggingFace candle's name for to(dtype)."""
         return self.to(dtype=as_dtype(dtype))
 
-    def to_device(self, device: object) -> Tensor:
-        """HuggingFace candle's name for to(device)."""
+    def to_device(self, device: object, /, *, stream: object = None) -> Tensor:
+        """Give the tensor on another device, as `to` does (Python Array API).
+
+        Parameters
+        ----------
+        device
+            Where it is wanted.
+        stream
+            None: candle orders the copy after the work that fills the tensor, and its consumers
+            after the copy. ValueError for anything else.
+        """
+        if stream is not None:
+            raise ValueError("candle orders streams itself: leave stream= out")
         return self.to(device=as_device(device))
 
     # Out.

@@ -40,11 +40,11 @@ TABLE = {
         result_type can_cast
     """,
     "linalg": """
-        cholesky cross det diagonal eigh eigvalsh inv matmul matrix_norm matrix_power matrix_rank
+        cholesky cross det diagonal eig eigh eigvals eigvalsh inv matmul matrix_norm matrix_power matrix_rank
         matrix_transpose outer pinv qr slogdet solve svd svdvals tensordot trace vecdot vector_norm
     """,
     "fft": """
-        fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift
+        fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftshift ifftshift
     """,
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..cuda.provider import device_count
 from ..devices import Device, as_device
 from ..dtypes import as_dtype
 from .casting import isdtype
@@ -45,9 +46,9 @@ class Info:
             "indexing": as_dtype("int64"),
         }
 
-    def devices(self) -> list[Device]:
-        """Give the devices there are: the host, and the CUDA devices that the driver sees."""
-        return [as_device("cpu")]
+    def devices(self) -> tuple[Device, ...]:
+        """Give the devices there are: the host, and the CUDA devices that a library computes on."""
+        return (as_device("cpu"), *(as_device(f"cuda:{i}") for i in range(device_count())))
 
     def dtypes(self, *, device: object = None, kind: Any = None) -> dict[str, DType]:
         """Give the standard's dtypes, all or those of a kind, by name."""

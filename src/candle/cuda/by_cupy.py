@@ -24,6 +24,12 @@ _DTYPES = (
 class Cupy:
     """A Provider."""
 
+    def devices(self) -> int:
+        """Say how many devices there are."""
+        import cupy
+
+        return int(cupy.cuda.runtime.getDeviceCount())
+
     def on(self, device: int, stream: int) -> AbstractContextManager[object]:
         """Make a device and a stream current."""
         from contextlib import ExitStack

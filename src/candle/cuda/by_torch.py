@@ -16,6 +16,12 @@ __all__ = ["Torch", "provider"]
 class Torch:
     """A Provider."""
 
+    def devices(self) -> int:
+        """Say how many devices there are."""
+        import torch
+
+        return int(torch.cuda.device_count())
+
     def on(self, device: int, stream: int) -> AbstractContextManager[object]:
         """Make a device and a stream current."""
         from contextlib import ExitStack

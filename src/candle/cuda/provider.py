@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         has made current, and only `to_host` waits.
         """
 
+        def devices(self) -> int:
+            """Say how many devices there are."""
+
         def on(self, device: int, stream: int) -> AbstractContextManager[object]:
             """Make a device and a stream current; stream 0 stays the framework's own."""
 
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
             """Give bytes as an array on the host, in pinned memory, and wait for them."""
 
 
-__all__ = ["is_available", "library_for", "provider_for"]
+__all__ = ["device_count", "is_available", "library_for", "provider_for"]
 
 _NONE = (
     "copies on CUDA devices are made by cupy or torch, and neither is installed with CUDA: "
@@ -92,6 +95,12 @@ def library_for(*tensors: Tensor) -> str:
         if _load(name) is not None:
             return name
     raise BufferError(_NONE)
+
+
+def device_count() -> int:
+    """Give the number of CUDA devices that a library can make copies on; 0 without a library."""
+    found = _load("cupy") or _load("torch")
+    return 0 if found is None else found.devices()
 
 
 def _in_turn(tensors: Iterable[Tensor]) -> tuple[str, str]:
