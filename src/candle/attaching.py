@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["attach"]
+__all__ = ["attach", "put"]
 
 _OF_THE_CLASS = (
     "__module__",
@@ -33,5 +33,6 @@ def put(name: str, value: Any) -> None:
     """Make a function or property an attribute of `Tensor`, under its name there."""
     function = getattr(value, "fget", value)
     if hasattr(function, "__qualname__"):
+        function.__name__ = name
         function.__qualname__ = f"Tensor.{name}"
     setattr(Tensor, name, value)

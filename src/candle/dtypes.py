@@ -9,7 +9,7 @@ from ._native import _core
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, NoReturn, Self
+    from typing import Any, Literal, NoReturn, Self
 
     Kind = Literal["bool", "int", "uint", "real", "complex", "pair"]
 
@@ -107,6 +107,17 @@ class DType:
 
     def __repr__(self) -> str:
         return f"candle.{self.name}"
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of numpy or ml_dtypes of that name; by it ``np.dtype(t.dtype)`` works."""
+        import numpy as np
+
+        if self.typestr:
+            return np.dtype(self.typestr)
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, self.name))  # AttributeError where it has none
 
     def __reduce__(self) -> str:
         return self.name  # pickle and copy then take the constant of this name in this module

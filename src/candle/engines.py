@@ -12,13 +12,14 @@ from .dtypes import DType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
     from types import ModuleType
     from typing import Any
 
     from ._native._core import Tensor
 
-__all__ = ["Engine", "engine_for", "has_memory", "host"]
+__all__ = ["Engine", "engine_for", "has_memory", "host", "tensors_in"]
 
 _Tensor = _core.Tensor
 _cpu = as_device("cpu")
@@ -26,9 +27,29 @@ _PLAIN = frozenset({bool, int, float, complex, str, slice, type(None), type(...)
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__")
 
 
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+_nothing = _Nothing()
+
+
 def has_memory(x: object) -> bool:
     """Tell a tensor of any framework, or a number of one, from everything else."""
     return any(hasattr(type(x), name) for name in _PROTOCOLS)
+
+
+def tensors_in(arguments: Iterable[Any]) -> Iterator[Tensor]:
+    """Give the tensors among some arguments, and in lists and tuples among them."""
+    for x in arguments:
+        if isinstance(x, _Tensor):
+            yield x
+        elif type(x) in (list, tuple):
+            yield from tensors_in(x)
 
 
 class Engine:
@@ -62,6 +83,10 @@ class Engine:
             self._namespace = import_module(f"array_api_compat.{self.name}")
         return self._namespace
 
+    def standard(self, name: str, part: str = "") -> Any:
+        """Give one of the standard's functions; `part` names the extension that it is of."""
+        return getattr(getattr(self.namespace, part) if part else self.namespace, name)
+
     def like(self, function: Any) -> Any:
         """Give the library's function that does what one of numpy's does.
 
@@ -70,7 +95,7 @@ class Engine:
         TypeError
             If it has none of that name.
         """
-        if self.name == "numpy":
+        if self is host:
             return function
         found: Any = self.module
         path = [*getattr(function, "__module__", "numpy").split(".")[1:], function.__name__]
@@ -80,12 +105,36 @@ class Engine:
             raise TypeError(f"{self.name} has no {'.'.join(path)}; t.to('cpu') is numpy's")
         return found
 
+    def on(self, *arguments: Any) -> AbstractContextManager[object]:
+        """Make the device of some tensors current, where the library computes on no other."""
+        if self.name != "cupy":
+            return _nothing  # torch computes where its tensors are
+        device = next(t.device for t in tensors_in(arguments) if t.device is not _cpu)
+        guard: AbstractContextManager[object] = self.module.cuda.Device(device.index)
+        return guard
+
     def take(self, t: Tensor) -> Any:
-        """Give the library's array over a tensor's memory."""
-        if self.name == "numpy":
-            return t.numpy()
-        # It is the caller who writes, and only where he was let: torch need not have a copy.
+        """Give the library's array over a tensor's memory, to read."""
+        if self is host:
+            array = t.numpy()
+            if t.dtype.bits < 8 and not _core.is_padded(t):
+                array.flags.writeable = False  # unpacked, a copy: what is written would be lost
+            return array
+        # It is only read, so that torch and cupy need not have a copy of what is read-only.
         return frameworks.target_of(self.name).give(t, False if t.readonly else None)
+
+    def take_to_write(self, t: Tensor) -> Any:
+        """Give the library's array over a tensor's memory, to write.
+
+        Raises
+        ------
+        ValueError
+            If the tensor may not be written: it is read-only, or has an axis of stride 0.
+        CopyError
+            If the library could only have a copy.
+        """
+        _core.check_writable(t)
+        return frameworks.target_of(self.name).give(t, False)
 
     def unwrapped(self, x: Any) -> Any:
         """Put the library's objects in the place of tensors, dtypes and devices, in lists too."""
@@ -98,11 +147,13 @@ class Engine:
         if isinstance(x, DType):
             return frameworks.dtype_for(self.name, x)
         if isinstance(x, Device):
-            return "cpu" if self.name == "numpy" else str(x)
+            return "cpu" if self is host else str(x)
+        if self is host and isinstance(x, self.module.ndarray):
+            return x
         return self.take(_core.asarray(x)) if has_memory(x) else x
 
     def wrapped(self, x: Any) -> Any:
-        """Put tensors and dtypes in the place of the library's objects, in lists and tuples too."""
+        """Put tensors in the place of the library's arrays and numbers, in lists and tuples too."""
         if type(x) in _PLAIN:
             return x
         if isinstance(x, tuple):
@@ -131,15 +182,7 @@ def engine_for(*arguments: Any) -> Engine:
     BufferError
         For tensors on a CUDA device where neither is installed.
     """
-    devices = [t for t in _tensors(arguments) if t.device is not _cpu]
+    devices = [t for t in tensors_in(arguments) if t.device is not _cpu]
     if not devices:
         return host
     return _on_devices[library_for(*devices)]
-
-
-def _tensors(arguments: Any) -> Iterator[Tensor]:
-    for x in arguments:
-        if isinstance(x, _Tensor):
-            yield x
-        elif type(x) in (list, tuple):
-            yield from _tensors(x)

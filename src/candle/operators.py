@@ -1,23 +1,39 @@
-"""Tensor's operators and numpy's protocols: computed by the library that the memory is with."""
+"""Tensor's operators, and indices that make no view: computed where the memory is."""
 
 from __future__ import annotations
 
 import operator
 
+from . import frameworks
 from ._native import _core
 from ._native._core import Tensor
-from .attaching import attach, put
+from .attaching import put
+from .delegating import called, number_like
 from .devices import as_device
-from .engines import engine_for, has_memory, host
+from .dtypes import complex128, float32, float64
+from .engines import engine_for, has_memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+__all__ = ["has_own_operators"]
+
 _asarray = _core.asarray
-_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 _cpu = as_device("cpu")
+
+
+def has_own_operators(cls: type) -> bool:
+    """Tell a class that computes with arrays by itself: pandas', xarray's, dask's.
+
+    Those of the frameworks that candle knows are not among them: their tensors are memory.
+    """
+    if issubclass(cls, Tensor) or not (
+        hasattr(cls, "__array_ufunc__") or hasattr(cls, "__array_priority__")
+    ):
+        return False
+    return frameworks.kind_of(cls) is None
 
 
 def _operand(t: Tensor, other: Any) -> Any:
@@ -25,27 +41,34 @@ def _operand(t: Tensor, other: Any) -> Any:
     if isinstance(other, Tensor):
         return other
     if isinstance(other, (bool, int, float, complex)):
-        if t.dtype.typestr is None and isinstance(other, float) and t.dtype.kind == "real":
-            return _asarray(other, dtype=t.dtype)  # ml_dtypes would make it a float64 first
-        return other
-    if has_memory(other) or isinstance(other, (list, tuple)):
-        return _asarray(other)
+        # numpy would make it a float64, or an int8, beside dtypes that it has not itself.
+        return other if t.dtype.typestr else number_like(other, t.dtype)
+    if has_own_operators(type(other)):
+        return NotImplemented
+    if isinstance(other, (list, tuple)):
+        return _of_list(t, other)
+    if has_memory(other) or frameworks.kind_of(type(other)) is not None:
+        return _asarray(other)  # or refused by name, as sparse matrices are
     return NotImplemented
+
+
+def _of_list(t: Tensor, items: Any) -> Tensor:
+    found = _asarray(items)
+    if found.dtype is float32 and t.dtype in (float64, complex128):
+        return _asarray(items, dtype=float64)  # which may be more digits
+    return found
 
 
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor, other: Any) -> Any:
-        if self.device is _cpu:  # in a hurry: all that what follows does is nothing here
+        if self.device is _cpu and self.dtype.typestr:  # the same as below, in a hurry
             kind = type(other)
-            if kind is Tensor and other.device is _cpu:
+            if kind is Tensor and other.device is _cpu and other.dtype.typestr:
                 return _asarray(function(self.numpy(), other.numpy()))
-            if kind is int or (kind is float and self.dtype.typestr):
+            if kind is int or kind is float:
                 return _asarray(function(self.numpy(), other))
         other = _operand(self, other)
-        if other is NotImplemented:
-            return other
-        engine = engine_for(self, other)
-        return engine.wrapped(function(engine.take(self), engine.unwrapped(other)))
+        return other if other is NotImplemented else _computed(function, self, other)
 
     return operate
 
@@ -53,12 +76,13 @@ def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor, other: Any) -> Any:
         other = _operand(self, other)
-        if other is NotImplemented:
-            return other
-        engine = engine_for(self, other)
-        return engine.wrapped(function(engine.unwrapped(other), engine.take(self)))
+        return other if other is NotImplemented else _computed(function, other, self)
 
     return operate
+
+
+def _computed(function: Callable[..., Any], *operands: Any) -> Any:
+    return called(engine_for(*operands), function, function.__name__, operands, {})
 
 
 def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -66,9 +90,9 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         other = _operand(self, other)
         if other is NotImplemented:
             return other
-        _core.check_writable(self)
         engine = engine_for(self, other)
-        function(engine.take(self), engine.unwrapped(other))
+        with engine.on(self, other):
+            function(engine.take_to_write(self), engine.unwrapped(other))
         return self
 
     return operate
@@ -76,8 +100,7 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor) -> Any:
-        engine = host if self.device is _cpu else engine_for(self)
-        return engine.wrapped(function(engine.take(self)))
+        return _computed(function, self)
 
     return operate
 
@@ -86,9 +109,6 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     compare = _binary(function)
 
     def operate(self: Tensor, other: Any) -> Any:
-        other = _operand(self, other)
-        if other is NotImplemented:
-            return other
         if isinstance(other, Tensor) and "pair" in (self.dtype.kind, other.dtype.kind):
             if self.dtype.kind != other.dtype.kind:
                 raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
@@ -98,12 +118,10 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return operate
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
-    _function = getattr(operator, f"__{_name}__")
-    put(f"__{_name}__", _binary(_function))
-    put(f"__r{_name}__", _reflected(_function))
-    put(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
-for _name in ("and", "or", "xor", "lshift", "rshift"):
+for _name in (
+    *("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"),
+    *("and", "or", "xor", "lshift", "rshift"),
+):
     _function = getattr(operator, f"__{_name}__")
     put(f"__{_name}__", _binary(_function))
     put(f"__r{_name}__", _reflected(_function))
@@ -114,61 +132,10 @@ for _name in ("neg", "pos", "abs", "invert"):
     put(f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))
 
 
-# numpy's protocols.
-
-
-def _answers(cls: type) -> bool:
-    """Tell a class whose objects numpy's functions may be computed with here: Tensors, arrays."""
-    return issubclass(cls, (Tensor, host.module.ndarray))
-
-
-class _Protocols:
-    def __array_ufunc__(
-        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keywords: Any
-    ) -> Any:
-        """Compute numpy's universal functions over shared memory, on the device it is on (NEP 13).
-
-        The result is a Tensor, or what `out` is.
-        """
-        if any(hasattr(type(x), "__array_ufunc__") and not _answers(type(x)) for x in inputs):
-            return NotImplemented  # theirs has to
-        engine = engine_for(inputs, out, list(keywords.values()))
-        function = getattr(engine.like(ufunc), method)
-        keywords = {name: engine.unwrapped(x) for name, x in keywords.items()}
-        if out is None:
-            return engine.wrapped(function(*engine.unwrapped(list(inputs)), **keywords))
-        for t in out:
-            if isinstance(t, Tensor):
-                _core.check_writable(t)
-        function(*engine.unwrapped(list(inputs)), out=engine.unwrapped(out), **keywords)
-        return out[0] if len(out) == 1 else out
-
-    def __array_function__(
-        self, function: Any, types: Any, arguments: Any, keywords: dict[str, Any]
-    ) -> Any:
-        """Compute numpy's functions over shared memory, on the device it is on (NEP 18)."""
-        if not all(_answers(cls) for cls in types):
-            return NotImplemented  # theirs has to
-        engine = engine_for(arguments, list(keywords.values()))
-        keywords = {name: engine.unwrapped(x) for name, x in keywords.items()}
-        return engine.wrapped(engine.like(function)(*engine.unwrapped(arguments), **keywords))
-
-    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
-        """Give the functions of the Python Array API standard: `candle.array_api`."""
-        if api_version not in (None, *_VERSIONS):
-            raise ValueError(f"candle.array_api is that of {_VERSIONS[-1]}, not of {api_version!r}")
-        from importlib import import_module
-
-        return import_module("candle.array_api")
-
-
-attach(_Protocols)
-
-
 # Indices that make no view.
 
 
-def _checked(index: Any) -> None:
+def _check_index(index: Any) -> None:
     for item in index if isinstance(index, tuple) else (index,):
         if isinstance(item, (str, bytes, float, complex, dict, set)):
             raise TypeError(
@@ -179,17 +146,18 @@ def _checked(index: Any) -> None:
 
 def _pick(t: Tensor, index: Any) -> Tensor:
     """Copy the elements that masks and tensors of ints choose, as numpy does."""
-    _checked(index)
+    _check_index(index)
     engine = engine_for(t, index)
-    return _asarray(engine.take(t)[engine.unwrapped(index)])
+    with engine.on(t, index):
+        return _asarray(engine.take(t)[engine.unwrapped(index)])
 
 
 def _place(t: Tensor, index: Any, value: Any) -> None:
     """Write to the elements that masks and tensors of ints choose."""
-    _checked(index)
-    _core.check_writable(t)
+    _check_index(index)
     engine = engine_for(t, index, value)
-    engine.take(t)[engine.unwrapped(index)] = engine.unwrapped(value)
+    with engine.on(t, index, value):
+        engine.take_to_write(t)[engine.unwrapped(index)] = engine.unwrapped(value)
 
 
 _core.register(pick=_pick, place=_place)

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 LINES = (
     ("_native",),
     ("dtypes", "devices", "threads"),
-    ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours"),
+    ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours", "attaching"),
     ("frameworks", "cuda"),
-    ("creation", "printing", "joining", "sampling", "pickling"),
-    ("tensor",),
+    ("creation", "printing", "joining", "sampling", "pickling", "engines"),
+    ("tensor", "delegating"),
+    ("operators", "numpy_protocols", "reductions", "huggingface"),
     ("explain", "memory", "trees", "copies", "convert", "accepting"),
     ("sharing", "hf", "mpi", "io", "array_api"),
     ("utils",),
@@ -34,7 +35,17 @@ ORDER = [name for line in LINES for name in line]
 # Each costs as much as half of candle or more, or is a framework that the user may not want.
 SLOW = {"ast", "dataclasses", "enum", "importlib.metadata", "inspect", "json", "mmap", "typing"}
 SLOW |= {"zipfile"}
-FRAMEWORKS = {"cupy", "datasets", "jax", "ml_dtypes", "numpy", "pyarrow", "torch", "tvm_ffi"}
+FRAMEWORKS = {
+    "array_api_compat",
+    "cupy",
+    "datasets",
+    "jax",
+    "ml_dtypes",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "tvm_ffi",
+}
 
 PACKAGE = Path(candle.__file__).parent
 

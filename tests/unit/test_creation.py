@@ -228,7 +228,7 @@ def test_meshgrid():
     assert y.tolist() == [[3, 4, 5], [3, 4, 5]]
     x[0, 0] = 9
     assert x.tolist() == [[9, 1, 1], [2, 2, 2]]
-    assert candle.meshgrid() == []
+    assert candle.meshgrid() == ()
     assert candle.meshgrid([1, 2])[0].tolist() == [1, 2]
     with pytest.raises(ValueError, match="vectors"):
         candle.meshgrid([[1]])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from .. import frameworks
 from .._native import _core
+from ..delegating import number_like
 from ..dtypes import DType, as_dtype
+from ..engines import host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +14,9 @@ if TYPE_CHECKING:
 
     from .._native._core import Tensor
 
-__all__ = ["astype", "finfo", "iinfo", "isdtype"]
+__all__ = ["astype", "can_cast", "finfo", "iinfo", "isdtype", "result_type"]
 
+_NUMBERS = (bool, int, float, complex)
 _KINDS = {
     "bool": ("bool",),
     "signed integer": ("int",),
@@ -39,6 +43,21 @@ def astype(x: Tensor, dtype: object, /, *, copy: bool = True, device: object = N
         Where it is wanted; default: where it is.
     """
     return x.to(dtype=dtype, device=device, copy=True if copy else None)
+
+
+def can_cast(from_: object, to: object, /) -> bool:
+    """Tell whether the rules of promotion allow a cast: from a dtype, or a tensor's, to a dtype."""
+    return bool(host.standard("can_cast")(_numpys(from_), _numpys(to)))
+
+
+def result_type(*arrays_and_dtypes: object) -> DType:
+    """Give the dtype that tensors, dtypes and Python's numbers make together."""
+    dtypes = {_dtype_of(x) for x in arrays_and_dtypes if type(x) not in _NUMBERS}
+    if len(dtypes) == 1:  # numpy knows how its own dtypes take Python's numbers, and not others
+        [dtype] = dtypes
+        if not dtype.typestr:
+            arrays_and_dtypes = tuple(number_like(x, dtype) for x in arrays_and_dtypes)
+    return as_dtype(host.standard("result_type")(*[_numpys(x) for x in arrays_and_dtypes]))
 
 
 def isdtype(dtype: object, kind: Any) -> bool:
@@ -72,7 +91,7 @@ class finfo:
 
     __slots__ = ("bits", "dtype", "eps", "max", "min", "smallest_normal")
 
-    def __init__(self, type: object, /) -> None:  # noqa: A002  (the standard's name)
+    def __init__(self, type: object, /) -> None:
         from ml_dtypes import finfo as measure
 
         given = _dtype_of(type)
@@ -81,9 +100,7 @@ class finfo:
                 f"{given} is no dtype of floating point numbers: iinfo tells of integers"
             )
         self.dtype = as_dtype(f"float{given.bits // 2}") if given.kind == "complex" else given
-        from ..frameworks import dtype_for
-
-        found = measure(dtype_for("numpy", self.dtype))
+        found = measure(frameworks.dtype_for("numpy", self.dtype))
         self.bits = self.dtype.bits
         self.eps = float(found.eps)
         self.max = float(found.max)
@@ -106,7 +123,7 @@ class iinfo:
 
     __slots__ = ("bits", "dtype", "max", "min")
 
-    def __init__(self, type: object, /) -> None:  # noqa: A002  (the standard's name)
+    def __init__(self, type: object, /) -> None:
         self.dtype = _dtype_of(type)
         if self.dtype.kind not in ("int", "uint"):
             raise TypeError(f"{self.dtype} is no dtype of integers: finfo tells of floating point")
@@ -117,3 +134,9 @@ class iinfo:
 
 def _dtype_of(x: object) -> DType:
     return x.dtype if isinstance(x, _core.Tensor) else as_dtype(x)
+
+
+def _numpys(x: object) -> object:
+    if type(x) in _NUMBERS:
+        return x
+    return frameworks.dtype_for("numpy", _dtype_of(x))

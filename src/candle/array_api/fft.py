@@ -5,13 +5,22 @@ from __future__ import annotations
 from ..creation import asarray
 from ..dtypes import as_dtype, float32
 from ..engines import host
-from .delegated import functions
+from .delegated import defined as _defined
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from .._native._core import Tensor
 
-globals().update(functions("fft"))
+
+def __getattr__(name: str) -> Any:
+    """Make a function of the extension's when it is first asked for."""
+    return _defined(__name__, globals(), __all__, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: object = None, device: object = None) -> Tensor:
@@ -43,4 +52,19 @@ def _frequencies(name: str, n: int, d: float, dtype: object, device: object) -> 
     return asarray(found, dtype=kind, device=device)
 
 
-__all__ = [*functions("fft"), "fftfreq", "rfftfreq"]
+__all__ = [
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]

@@ -1,0 +1,130 @@
+"""The standard's functions, called in the library that the memory is with."""
+
+from __future__ import annotations
+
+from ._native import _core
+from .dtypes import DType, as_dtype, float32, int64, uint64
+from .engines import engine_for, host, tensors_in
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .engines import Engine
+
+__all__ = ["called", "delegate", "like_neighbours", "number_like", "takes_numbers"]
+
+# Functions that add or multiply many elements up, by the standard's names and by numpy's. In
+# bfloat16 or narrower a sum soon is too large for the next element to change it (1 + ... + 1 ends
+# at 256), and ml_dtypes has no sums in float32, as numpy has for its float16.
+_WIDENED = {
+    *("sum", "prod", "mean", "std", "var", "cumulative_sum", "cumulative_prod"),
+    *("matmul", "tensordot", "vecdot", "matvec", "vecmat", "dot", "inner", "vdot", "einsum"),
+    *("average", "trace", "cumprod", "cumsum", "nancumprod", "nancumsum"),
+    *("nanmean", "nanprod", "nanstd", "nansum", "nanvar"),
+    "clip",  # which ml_dtypes has not
+}
+_WIDENED_PARTS = ("linalg.", "fft.")
+_WIDE = {"real": float32, "int": int64, "uint": uint64}
+
+
+def delegate(name: str, part: str = "") -> Callable[..., Any]:
+    """Make one of the standard's functions, which is looked up when it is first called.
+
+    Parameters
+    ----------
+    name : str
+    part : str
+        The extension it is of: ``"linalg"`` or ``"fft"``.
+    """
+    shown = f"{part}.{name}" if part else name
+
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        engine = engine_for(arguments, tuple(keywords.values()))
+        found = engine.standard(name, part)
+        if keywords.get("dtype") is not None:
+            keywords["dtype"] = as_dtype(keywords["dtype"])
+        if engine is host and (takes_numbers(found)):
+            return called(engine, found, shown, like_neighbours(arguments), keywords)
+        return called(engine, found, shown, arguments, keywords)
+
+    return function
+
+
+def called(
+    engine: Engine, function: Any, name: str, arguments: Sequence[Any], keywords: dict[str, Any]
+) -> Any:
+    """Call one of an engine's functions, and give tensors for its results.
+
+    Parameters
+    ----------
+    engine : Engine
+    function : callable
+    name : str
+        What it is called in the standard or in numpy, below the library's own name.
+    arguments, keywords
+        What the caller gave.
+    """
+    rounded = None
+    if engine is host and (name in _WIDENED or name.startswith(_WIDENED_PARTS)):
+        arguments, keywords, rounded = _widened(arguments, keywords)
+    given = [engine.unwrapped(x) for x in arguments]
+    named = {key: engine.unwrapped(value) for key, value in keywords.items()}
+    with engine.on(*arguments, *keywords.values()):
+        found = engine.wrapped(function(*given, **named))
+    return found if rounded is None else _rounded(found, rounded)
+
+
+def takes_numbers(function: Any) -> bool:
+    """Tell numpy's functions whose arguments are all operands, numbers among them."""
+    return type(function).__name__ == "ufunc" or function.__name__ == "where"
+
+
+def like_neighbours(arguments: Sequence[Any]) -> Sequence[Any]:
+    """Give Python's numbers the dtype of the tensors beside them, where numpy has not the dtype.
+
+    numpy does so for the dtypes it has itself. A float beside integers stays what it is.
+    """
+    dtypes = {t.dtype for t in tensors_in(arguments) if t.dtype.kind != "bool"}
+    if len(dtypes) != 1:
+        return arguments
+    [dtype] = dtypes
+    return arguments if dtype.typestr else [number_like(x, dtype) for x in arguments]
+
+
+def number_like(x: Any, dtype: DType) -> Any:
+    """Give a Python number as a tensor of a dtype that numpy has not; anything else as it is."""
+    kind = type(x)
+    if (kind is float and dtype.kind == "real") or (kind is int and dtype.kind in _WIDE):
+        return _core.asarray(x, dtype=dtype)
+    return x
+
+
+def _widened(
+    arguments: Sequence[Any], keywords: dict[str, Any]
+) -> tuple[Sequence[Any], dict[str, Any], DType | None]:
+    """Give wider tensors for those of dtypes that numpy has not, and the dtype to round to."""
+    dtypes = {t.dtype for t in tensors_in((*arguments, *keywords.values()))}
+    if all(dtype.typestr for dtype in dtypes) or keywords.get("out") is not None:
+        return arguments, keywords, None
+    [*narrow] = {dtype for dtype in dtypes if not dtype.typestr}
+    keywords = {key: _wide(value) for key, value in keywords.items()}
+    alone = len(dtypes) == 1 and narrow[0].kind == "real" and keywords.get("dtype") is None
+    return [_wide(x) for x in arguments], keywords, narrow[0] if alone else None
+
+
+def _wide(x: Any) -> Any:
+    if isinstance(x, _core.Tensor):
+        wide = None if x.dtype.typestr else _WIDE.get(x.dtype.kind)
+        return x if wide is None else _core.materialise(x, wide.id)
+    return type(x)([_wide(item) for item in x]) if type(x) in (list, tuple) else x
+
+
+def _rounded(x: Any, dtype: DType) -> Any:
+    if isinstance(x, _core.Tensor):
+        return x.to(dtype) if x.dtype is float32 else x
+    if isinstance(x, tuple):
+        items: list[Any] = [_rounded(item, dtype) for item in x]
+        return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
+    return x

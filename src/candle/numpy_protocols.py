@@ -1,0 +1,90 @@
+"""numpy's functions on tensors: `__array_ufunc__`, `__array_function__`; the standard's namespace.
+
+They come attached to `Tensor`.
+"""
+
+from __future__ import annotations
+
+from ._native._core import Tensor
+from .attaching import attach
+from .delegating import called, like_neighbours, takes_numbers
+from .engines import engine_for, host
+from .operators import has_own_operators
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+# numpy's functions that write to their first argument.
+_WRITERS = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+
+
+class _Protocols:
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **keywords: Any
+    ) -> Any:
+        """Compute numpy's universal functions over shared memory, on the device it is on (NEP 13).
+
+        The result is a Tensor, or what `out` is.
+        """
+        if any(has_own_operators(type(x)) for x in (*inputs, *(out or ()))):
+            return NotImplemented  # theirs has to
+        engine = engine_for(inputs, out, list(keywords.values()))
+        function = getattr(engine.like(ufunc), method)
+        arguments = list(inputs)
+        if method == "at":
+            arguments[0] = _written(engine, arguments[0])
+        if engine is host and method in ("__call__", "outer"):
+            arguments = list(like_neighbours(inputs))
+        if out is not None:
+            keywords["out"] = tuple(_written(engine, x) for x in out)
+        adds = method in ("reduce", "accumulate", "reduceat")
+        found = called(engine, function, "sum" if adds else ufunc.__name__, arguments, keywords)
+        if out is None:
+            return found
+        return (
+            out[0]
+            if len(out) == 1
+            else tuple(x if x is not None else y for x, y in zip(out, found, strict=True))
+        )
+
+    def __array_function__(
+        self, function: Any, types: Any, arguments: Any, keywords: dict[str, Any]
+    ) -> Any:
+        """Compute numpy's functions over shared memory, on the device it is on (NEP 18).
+
+        Arrays among the results are Tensors, which share numpy's views.
+        """
+        if any(has_own_operators(cls) for cls in types):
+            return NotImplemented  # theirs has to
+        engine = engine_for(arguments, list(keywords.values()))
+        given = list(arguments)
+        if engine is host and takes_numbers(function):
+            given = list(like_neighbours(arguments))
+        if function.__name__ in _WRITERS and given:
+            given[0] = _written(engine, given[0])
+        out = keywords.get("out")
+        if out is not None:
+            written = [_written(engine, x) for x in (out if isinstance(out, tuple) else (out,))]
+            keywords = {**keywords, "out": tuple(written) if isinstance(out, tuple) else written[0]}
+        path = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
+        found = called(engine, engine.like(function), path, given, keywords)
+        return found if out is None else out
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """Give the functions of the Python Array API standard: `candle.array_api`."""
+        if api_version not in (None, *_VERSIONS):
+            raise ValueError(f"candle.array_api is that of {_VERSIONS[-1]}, not of {api_version!r}")
+        from importlib import import_module  # it stands above this module, and is slow to load
+
+        return import_module("candle.array_api")
+
+
+def _written(engine: Any, x: Any) -> Any:
+    return engine.take_to_write(x) if isinstance(x, Tensor) else x
+
+
+attach(_Protocols)
