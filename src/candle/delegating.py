@@ -106,12 +106,17 @@ def _widened(
 ) -> tuple[Sequence[Any], dict[str, Any], DType | None]:
     """Give wider tensors for those of dtypes that numpy has not, and the dtype to round to."""
     dtypes = {t.dtype for t in tensors_in((*arguments, *keywords.values()))}
-    if all(dtype.typestr for dtype in dtypes) or keywords.get("out") is not None:
+    asked = keywords.get("dtype")
+    if isinstance(asked, DType) and not asked.typestr and asked.kind == "real":
+        keywords = {**keywords, "dtype": float32}
+        rounded = asked
+    elif all(dtype.typestr for dtype in dtypes) or keywords.get("out") is not None:
         return arguments, keywords, None
-    [*narrow] = {dtype for dtype in dtypes if not dtype.typestr}
-    keywords = {key: _wide(value) for key, value in keywords.items()}
-    alone = len(dtypes) == 1 and narrow[0].kind == "real" and keywords.get("dtype") is None
-    return [_wide(x) for x in arguments], keywords, narrow[0] if alone else None
+    else:
+        [*narrow] = {dtype for dtype in dtypes if not dtype.typestr}
+        alone = len(dtypes) == 1 and narrow[0].kind == "real" and asked is None
+        rounded = narrow[0] if alone else None
+    return [_wide(x) for x in arguments], {k: _wide(x) for k, x in keywords.items()}, rounded
 
 
 def _wide(x: Any) -> Any:

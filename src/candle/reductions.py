@@ -1,4 +1,4 @@
-"""Tensor's reductions, and matmul: the standard's functions as methods."""
+"""Tensor's reductions, clip and matmul: the standard's functions as methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NAMES = ("all", "any", "argmax", "argmin", "max", "mean", "min", "prod", "std", "sum", "var")
 _reduced = {name: delegate(name) for name in _NAMES}
-_matmul = delegate("matmul")
+_clip, _matmul = delegate("clip"), delegate("matmul")
 
 
 class _Reductions(Tensor):
@@ -63,6 +63,11 @@ class _Reductions(Tensor):
     def any(self, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         """Tell whether one is true, or not zero."""
         return _of("any", self, axis, keepdims)
+
+    def clip(self, min: object = None, max: object = None) -> Tensor:
+        """Put the nearer of two bounds in the place of what lies outside them."""
+        found: Tensor = _clip(self, min, max)
+        return found
 
     def matmul(self, other: object) -> Tensor:
         """Multiply matrices, as the operator ``@`` does."""

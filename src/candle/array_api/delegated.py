@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import update_wrapper
-
 from ..delegating import delegate
 from ..engines import host
 
@@ -37,7 +35,8 @@ def defined(module: str, names: dict[str, Any], public: Collection[str], name: s
     if name not in public:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     part = module.partition("array_api")[2].removeprefix(".")
-    function = update_wrapper(delegate(name, part), host.standard(name, part))
+    function: Any = delegate(name, part)
+    function.__wrapped__ = host.standard(name, part)  # whose signature it shows
     function.__module__, function.__name__, function.__qualname__ = module, name, name
     function.__doc__ = (
         f"Do what the Python Array API standard says of `{part + '.' if part else ''}{name}`, in "

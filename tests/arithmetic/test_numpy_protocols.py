@@ -1,0 +1,162 @@
+"""numpy's functions on tensors: what comes back, and whose memory it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import candle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+np = pytest.importorskip("numpy")
+pytest.importorskip("array_api_compat")
+
+UFUNCS = sorted(name for name, value in vars(np).items() if isinstance(value, np.ufunc))
+
+
+@pytest.mark.parametrize("name", UFUNCS)
+def test_every_ufunc(name: str) -> None:
+    ufunc = getattr(np, name)
+    for dtype in ("float32", "int64", "bool"):
+        arrays = [np.array([[1, 0], [1, 1]], dtype) for _ in range(ufunc.nin)]
+        try:
+            with np.errstate(all="ignore"):
+                want = ufunc(*arrays)
+        except TypeError:
+            with pytest.raises(TypeError):
+                ufunc(*map(candle.asarray, arrays))
+            continue
+        if np.asarray(want).dtype.kind not in "biufc":  # isnat and the like
+            continue
+        with np.errstate(all="ignore"), candle.trace() as moves:
+            got = ufunc(*map(candle.asarray, arrays))
+        assert [move for move in moves if move.action != "share"] == []
+        both = (got, want) if isinstance(want, tuple) else ((got,), (want,))
+        for one, other in zip(*both, strict=True):
+            assert type(one) is candle.Tensor
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(np.asarray(one), other)
+
+
+def test_out() -> None:
+    t = candle.tensor([1.0, 2.0])
+    assert np.add(t, 1, out=t) is t
+    assert t.tolist() == [2, 3]
+    a = np.zeros(2, "float32")
+    assert np.add(t, 1, out=a) is a
+    assert a.tolist() == [3, 4]
+    whole, part = candle.zeros(2), candle.zeros(2)
+    got = np.modf(candle.tensor([1.5, 2.25]), out=(part, whole))
+    assert (got[0], got[1]) == (part, whole) or (got[0] is part and got[1] is whole)
+    assert (part.tolist(), whole.tolist()) == ([0.5, 0.25], [1, 2])
+    mixed = np.modf(candle.tensor([1.5]), out=(None, candle.zeros(1)))
+    assert [x.tolist() for x in mixed] == [[0.5], [1.0]]
+    total = candle.zeros(())
+    assert np.sum(t, out=total) is total
+    assert total.item() == 5
+    assert np.add(a, t, where=[True, False], out=a).tolist() == [5, 4]
+
+
+def test_methods_of_ufuncs() -> None:
+    t = candle.tensor([1.0, 2.0, 3.0])
+    assert np.add.reduce(t).item() == 6
+    assert np.add.accumulate(t).tolist() == [1, 3, 6]
+    assert np.multiply.outer(t, t).tolist()[2] == [3, 6, 9]
+    assert np.add.reduceat(t, [0, 1]).tolist() == [1, 5]
+    np.add.at(t, [0, 0, 2], 1)
+    assert t.tolist() == [3, 2, 4]
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "reshape": lambda t: np.reshape(t, (3, 2)),
+    "transpose": np.transpose,
+    "ravel": np.ravel,
+    "squeeze": np.squeeze,
+    "expand_dims": lambda t: np.expand_dims(t, 0),
+    "flip": np.flip,
+    "swapaxes": lambda t: np.swapaxes(t, 0, 1),
+    "broadcast_to": lambda t: np.broadcast_to(t, (4, 2, 3)),
+    "split": lambda t: np.split(t, 2)[1],
+    "diagonal": np.diagonal,
+    "real": np.real,
+    "atleast_3d": np.atleast_3d,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_share(view: str) -> None:
+    t = candle.asarray(np.arange(6.0).reshape(2, 3))
+    with candle.trace() as moves:
+        seen = VIEWS[view](t)
+    assert type(seen) is candle.Tensor
+    assert candle.shares_memory(seen, t)
+    assert [move for move in moves if move.action != "share"] == []
+
+
+def test_functions() -> None:
+    t = candle.tensor([3.0, 1.0, 2.0])
+    assert type(np.concatenate([t, np.ones(1, "float32")])) is candle.Tensor
+    assert np.sort(t).tolist() == [1, 2, 3]
+    assert np.linalg.norm(t).item() == pytest.approx(14**0.5)
+    assert np.fft.fft(t).dtype is candle.complex64
+    assert np.zeros(2, like=t).tolist() == [0, 0]
+    values, counts = np.unique(candle.tensor([1, 1, 2]), return_counts=True)
+    assert (values.tolist(), counts.tolist()) == ([1, 2], [2, 1])
+    assert np.linalg.svd(candle.eye(2)).S.tolist() == [1, 1]  # a named tuple stays one
+    assert np.shape(t) == (3,)
+    assert np.allclose(t, t) is True
+    assert np.array2string(t) == "[3. 1. 2.]"
+    assert np.dtype(t.dtype) == np.float32
+    assert np.ones(1, t.dtype).dtype == np.float32
+
+
+def test_who_has_own_functions() -> None:
+    class Other:
+        def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> str:
+            return "theirs"
+
+        def __array_ufunc__(self, *args: Any, **kwargs: Any) -> str:
+            return "theirs"
+
+    assert np.concatenate([candle.zeros(1), Other()]) == "theirs"
+    assert np.add(candle.zeros(1), Other()) == "theirs"
+
+
+def test_pandas_and_masked_arrays() -> None:
+    pandas = pytest.importorskip("pandas")
+    t = candle.tensor([1.0, 2.0], dtype="float64")
+    series = pandas.Series([1.0, 2.0])
+    for got in (t + series, series + t, np.add(t, series)):
+        assert type(got) is pandas.Series
+        assert got.tolist() == [2, 4]
+
+
+def test_masked_arrays() -> None:
+    masked = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(BufferError, match="mask"):
+        candle.tensor([1.0, 2.0]) + masked
+
+
+def test_versions_of_the_namespace() -> None:
+    from candle import array_api
+
+    t = candle.tensor([1.0])
+    assert t.__array_namespace__() is array_api
+    assert t.__array_namespace__(api_version="2023.12") is array_api
+    with pytest.raises(ValueError, match=r"2025\.12"):
+        t.__array_namespace__(api_version="1999.01")
+
+
+def test_first_use_loads_numpy(in_child: Callable[..., Any]) -> None:
+    in_child("""
+        import sys, candle
+        t = candle.tensor([1, 2])
+        assert "numpy" not in sys.modules
+        assert (t + t).tolist() == [2, 4]
+        assert "array_api_compat" not in sys.modules
+        assert t.sum().item() == 3
+        assert "array_api_compat" in sys.modules and "torch" not in sys.modules
+    """).check()
