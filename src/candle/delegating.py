@@ -41,7 +41,7 @@ def delegate(name: str, part: str = "") -> Callable[..., Any]:
     shown = f"{part}.{name}" if part else name
 
     def function(*arguments: Any, **keywords: Any) -> Any:
-        engine = engine_for(arguments, tuple(keywords.values()))
+        engine = engine_for(*arguments, *keywords.values())
         found = engine.standard(name, part)
         if keywords.get("dtype") is not None:
             keywords["dtype"] = as_dtype(keywords["dtype"])

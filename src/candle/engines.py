@@ -12,7 +12,7 @@ from .dtypes import DType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from types import ModuleType
     from typing import Any
@@ -43,13 +43,15 @@ def has_memory(x: object) -> bool:
     return any(hasattr(type(x), name) for name in _PROTOCOLS)
 
 
-def tensors_in(arguments: Iterable[Any]) -> Iterator[Tensor]:
+def tensors_in(arguments: Iterable[Any]) -> list[Tensor]:
     """Give the tensors among some arguments, and in lists and tuples among them."""
+    found = []
     for x in arguments:
         if isinstance(x, _Tensor):
-            yield x
-        elif type(x) in (list, tuple):
-            yield from tensors_in(x)
+            found.append(x)
+        elif type(x) is list or type(x) is tuple:
+            found += tensors_in(x)
+    return found
 
 
 class Engine:
@@ -138,12 +140,13 @@ class Engine:
 
     def unwrapped(self, x: Any) -> Any:
         """Put the library's objects in the place of tensors, dtypes and devices, in lists too."""
-        if isinstance(x, _Tensor):
+        kind = type(x)
+        if kind is _Tensor or isinstance(x, _Tensor):
             return self.take(x)
-        if type(x) in _PLAIN:
+        if kind in _PLAIN:
             return x
-        if type(x) in (list, tuple):
-            return type(x)([self.unwrapped(item) for item in x])
+        if kind is list or kind is tuple:
+            return kind([self.unwrapped(item) for item in x])
         if isinstance(x, DType):
             return frameworks.dtype_for(self.name, x)
         if isinstance(x, Device):

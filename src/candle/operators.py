@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["has_own_operators"]
 
-_asarray = _core.asarray
+_asarray, _from_dlpack = _core.asarray, _core.from_dlpack
 _cpu = as_device("cpu")
 
 
@@ -61,16 +61,21 @@ def _of_list(t: Tensor, items: Any) -> Tensor:
 
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor, other: Any) -> Any:
-        if self.device is _cpu and self.dtype.typestr:  # the same as below, in a hurry
-            kind = type(other)
-            if kind is Tensor and other.device is _cpu and other.dtype.typestr:
-                return _asarray(function(self.numpy(), other.numpy()))
-            if kind is int or kind is float:
-                return _asarray(function(self.numpy(), other))
+        kind = type(other)
+        if kind is Tensor:
+            if self.device is other.device is _cpu:  # the same as below, in a hurry
+                return _from_dlpack(function(self.numpy(), other.numpy()))
+        elif (kind is float or kind is int) and self.device is _cpu and self.dtype.typestr:
+            return _from_dlpack(function(self.numpy(), other))
         other = _operand(self, other)
         return other if other is NotImplemented else _computed(function, self, other)
 
     return operate
+
+
+def _matmul(self: Tensor, other: Any) -> Any:
+    other = _operand(self, other)
+    return other if other is NotImplemented else _computed(operator.matmul, self, other)
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -123,7 +128,7 @@ for _name in (
     *("and", "or", "xor", "lshift", "rshift"),
 ):
     _function = getattr(operator, f"__{_name}__")
-    put(f"__{_name}__", _binary(_function))
+    put(f"__{_name}__", _matmul if _name == "matmul" else _binary(_function))
     put(f"__r{_name}__", _reflected(_function))
     put(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
