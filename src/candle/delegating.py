@@ -107,6 +107,7 @@ def _widened(
     """Give wider tensors for those of dtypes that numpy has not, and the dtype to round to."""
     dtypes = {t.dtype for t in tensors_in((*arguments, *keywords.values()))}
     asked = keywords.get("dtype")
+    rounded: DType | None
     if isinstance(asked, DType) and not asked.typestr and asked.kind == "real":
         keywords = {**keywords, "dtype": float32}
         rounded = asked

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "compute.h"
 #include "copying.h"
 #include "counting_deleter.h"
 #include "demand.h"
@@ -280,6 +281,10 @@ PyMethodDef module_methods[] = {
     {"fill", py_fill, METH_VARARGS,
      "fill($module, dst, value, /)\n--\n\nWrites a number, or a tensor without axes, to every "
      "element."},
+    {"on_host", function_of<on_host>(), METH_FASTCALL,
+     "on_host($module, function, a, b, /)\n--\n\nA function of two arrays, on a Tensor and a "
+     "Tensor "
+     "or number; None where it is not as simple as that."},
     {"check_writable", check_writable, METH_O,
      "check_writable($module, t, /)\n--\n\nRaises ValueError if the tensor may not be written."},
     {"in_words", py_in_words, METH_O,
