@@ -8,6 +8,7 @@ from . import frameworks
 from ._native import _core
 from ._native._core import Tensor
 from .attaching import put
+from .creation import full
 from .delegating import called, number_like
 from .dtypes import complex128, float32, float64
 from .engines import engine_for, has_memory
@@ -107,15 +108,35 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     compare = _binary(function)
+    whatever = {"eq": False, "ne": True}.get(function.__name__)  # of what cannot be equal
 
     def operate(self: Tensor, other: Any) -> Any:
         if isinstance(other, Tensor) and "pair" in (self.dtype.kind, other.dtype.kind):
             if self.dtype.kind != other.dtype.kind:
                 raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
             return compare(self.view("uint8"), other.view("uint8"))
-        return compare(self, other)
+        try:
+            if isinstance(other, (int, float)):
+                return _compared(function, self, other)
+            return compare(self, other)
+        except OverflowError:  # an int that no element can be
+            if whatever is None:
+                raise
+            return full(self.shape, whatever, device=self.device)
 
     return operate
+
+
+def _compared(function: Callable[[Any, Any], Any], t: Tensor, number: Any) -> Any:
+    """Compare with a number, which keeps its digits beside the dtypes that numpy has not."""
+    quick = _on_host(function, t, number) if isinstance(number, float) else None
+    if quick is not None:
+        return quick
+    if isinstance(number, int) and number.bit_length() > 63 and t.dtype.kind in ("real", "complex"):
+        number = _asarray(float(number), dtype=float64)  # ml_dtypes take no longer ints
+    elif isinstance(number, float) and not t.dtype.typestr:
+        number = _asarray(number, dtype=float64)
+    return called(engine_for(t), function, function.__name__, (t, number), {})
 
 
 for _name in (
