@@ -69,9 +69,10 @@ def called(
     rounded = None
     if engine is host and (name in _WIDENED or name.startswith(_WIDENED_PARTS)):
         arguments, keywords, rounded = _widened(arguments, keywords)
-    given = [engine.unwrapped(x) for x in arguments]
-    named = {key: engine.unwrapped(value) for key, value in keywords.items()}
-    with engine.on(*arguments, *keywords.values()):
+    place = engine.place(*arguments, *keywords.values())
+    with engine.on(place):
+        given = [engine.unwrapped(x, place) for x in arguments]
+        named = {key: engine.unwrapped(value, place) for key, value in keywords.items()}
         found = engine.wrapped(function(*given, **named))
     return found if rounded is None else _rounded(found, rounded)
 

@@ -9,6 +9,7 @@ from ._native import _core
 from .cuda.provider import library_for
 from .devices import Device, as_device
 from .dtypes import DType
+from .ledger import permit_unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,21 +108,36 @@ class Engine:
             raise TypeError(f"{self.name} has no {'.'.join(path)}; t.to('cpu') is numpy's")
         return found
 
-    def on(self, *arguments: Any) -> AbstractContextManager[object]:
-        """Make the device of some tensors current, where the library computes on no other."""
-        if self.name != "cupy":
+    def place(self, *arguments: Any) -> Device | None:
+        """Give the device that some arguments are computed with on: the first one's that has one.
+
+        None for the host.
+        """
+        if self is host:
+            return None
+        return next(t.device for t in tensors_in(arguments) if t.device is not _cpu)
+
+    def on(self, place: Device | None) -> AbstractContextManager[object]:
+        """Make a device current, where the library computes on no other."""
+        if place is None or self.name != "cupy":
             return _nothing  # torch computes where its tensors are
-        device = next(t.device for t in tensors_in(arguments) if t.device is not _cpu)
-        guard: AbstractContextManager[object] = self.module.cuda.Device(device.index)
+        guard: AbstractContextManager[object] = self.module.cuda.Device(place.index)
         return guard
 
-    def take(self, t: Tensor) -> Any:
-        """Give the library's array over a tensor's memory, to read."""
+    def take(self, t: Tensor, place: Device | None = None) -> Any:
+        """Give the library's array over a tensor's memory, to read.
+
+        Memory that is elsewhere than the operands on a device is copied there, which `strict`
+        refuses: nobody has asked for it by name.
+        """
         if self is host:
             array = t.numpy()
             if t.dtype.bits < 8 and not _core.is_padded(t):
                 array.flags.writeable = False  # unpacked, a copy: what is written would be lost
             return array
+        if place is not None and t.device is not place:
+            permit_unasked(_core.plan_in(t, None, place)[1])
+            t = _core.from_dlpack(t, device=place)
         # It is only read, so that torch and cupy need not have a copy of what is read-only.
         return frameworks.target_of(self.name).give(t, False if t.readonly else None)
 
@@ -138,22 +154,22 @@ class Engine:
         _core.check_writable(t)
         return frameworks.target_of(self.name).give(t, False)
 
-    def unwrapped(self, x: Any) -> Any:
+    def unwrapped(self, x: Any, place: Device | None = None) -> Any:
         """Put the library's objects in the place of tensors, dtypes and devices, in lists too."""
         kind = type(x)
         if kind is _Tensor or isinstance(x, _Tensor):
-            return self.take(x)
+            return self.take(x, place)
         if kind in _PLAIN:
             return x
         if kind is list or kind is tuple:
-            return kind([self.unwrapped(item) for item in x])
+            return kind([self.unwrapped(item, place) for item in x])
         if isinstance(x, DType):
             return frameworks.dtype_for(self.name, x)
         if isinstance(x, Device):
             return "cpu" if self is host else str(x)
         if self is host and isinstance(x, self.module.ndarray):
             return x
-        return self.take(_core.asarray(x)) if has_memory(x) else x
+        return self.take(_core.asarray(x), place) if has_memory(x) else x
 
     def wrapped(self, x: Any) -> Any:
         """Put tensors in the place of the library's arrays and numbers, in lists and tuples too."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         seconds: float | None
 
 
-__all__ = ["Blocks", "Watcher", "listening", "refuse", "trying", "unwatched"]
+__all__ = ["Blocks", "Watcher", "listening", "permit_unasked", "refuse", "trying", "unwatched"]
 
 _watching: ContextVar[tuple[Watcher, ...] | None] = ContextVar("candle watchers", default=None)
 _trying: ContextVar[tuple[type[BaseException], ...]] = ContextVar("candle tries", default=())
@@ -124,6 +124,17 @@ def _begin(watchers: tuple[Watcher, ...], plan: Plan, asked: bool) -> list[Entry
         _note(watchers, plan.refused())
         raise
     return _note(watchers, plan) or None
+
+
+def permit_unasked(plan: Plan) -> None:
+    """Raise what forbids a copy that the caller will make, and was not asked for by name."""
+    for watcher in _watching.get() or ():
+        if watcher.active:
+            try:
+                watcher.permit(plan, False)
+            except BaseException:
+                _note(_watching.get() or (), plan.refused())
+                raise
 
 
 def _end(entries: list[Entry], seconds: float) -> None:

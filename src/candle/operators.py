@@ -91,9 +91,10 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         other = _operand(self, other)
         if other is NotImplemented:
             return other
-        engine = engine_for(self, other)
-        with engine.on(self, other):
-            function(engine.take_to_write(self), engine.unwrapped(other))
+        engine = engine_for(self)
+        place = engine.place(self)
+        with engine.on(place):
+            function(engine.take_to_write(self), engine.unwrapped(other, place))
         return self
 
     return operate
@@ -169,16 +170,18 @@ def _pick(t: Tensor, index: Any) -> Tensor:
     """Copy the elements that masks and tensors of ints choose, as numpy does."""
     _check_index(index)
     engine = engine_for(t, index)
-    with engine.on(t, index):
-        return _asarray(engine.take(t)[engine.unwrapped(index)])
+    place = engine.place(t, index)
+    with engine.on(place):
+        return _asarray(engine.take(t, place)[engine.unwrapped(index, place)])
 
 
 def _place(t: Tensor, index: Any, value: Any) -> None:
     """Write to the elements that masks and tensors of ints choose."""
     _check_index(index)
-    engine = engine_for(t, index, value)
-    with engine.on(t, index, value):
-        engine.take_to_write(t)[engine.unwrapped(index)] = engine.unwrapped(value)
+    engine = engine_for(t)
+    place = engine.place(t)
+    with engine.on(place):
+        engine.take_to_write(t)[engine.unwrapped(index, place)] = engine.unwrapped(value, place)
 
 
 _core.register(pick=_pick, place=_place)
