@@ -9,7 +9,7 @@ from __future__ import annotations
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import hf as _hf  # noqa: F401  (so that candle.hf is there)
-from . import huggingface as _huggingface  # noqa: F401  (attached to Tensor)
+from . import hf_methods as _hf_methods  # noqa: F401  (attached to Tensor)
 from . import ledger as _ledger  # noqa: F401  (so that candle.ledger is there)
 from . import neighbours as _neighbours
 from . import numpy_protocols as _numpy_protocols  # noqa: F401  (attached to Tensor)

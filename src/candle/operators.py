@@ -32,7 +32,7 @@ def has_own_operators(cls: type) -> bool:
         hasattr(cls, "__array_ufunc__") or hasattr(cls, "__array_priority__")
     ):
         return False
-    return frameworks.kind_of(cls) is None
+    return frameworks.kind_of(cls) in (None, "pandas")  # which has labels
 
 
 def _operand(t: Tensor, other: Any) -> Any:

@@ -29,7 +29,6 @@ READS: dict[str, Callable[[Any, Any], Any]] = {
     "function": lambda t, _: torch.sin(t),
     "python function": lambda t, _: torch.nn.functional.relu(t),
     "operator": lambda t, tt: tt + t,
-    "reflected operator": lambda t, tt: t + tt,
     "comparison": lambda t, tt: tt == t,
     "keyword": lambda t, tt: torch.add(tt, other=t),
     "first by keyword": lambda t, _: torch.sin(input=t),

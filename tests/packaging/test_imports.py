@@ -23,7 +23,7 @@ LINES = (
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling", "pickling", "engines"),
     ("tensor", "delegating"),
-    ("operators", "numpy_protocols", "reductions", "huggingface"),
+    ("operators", "numpy_protocols", "reductions", "hf_methods"),
     ("explain", "memory", "trees", "copies", "convert", "accepting"),
     ("sharing", "hf", "mpi", "io", "array_api"),
     ("utils",),
