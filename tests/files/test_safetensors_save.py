@@ -359,8 +359,10 @@ AS_NOBODY = """
     import os, sys
     from pathlib import Path
     import candle, numpy
-    from candle.io import loading, saving
     folder = Path(sys.argv[1])
+    once = folder / "once"  # what is loaded when it is first needed may lie where nobody may read
+    candle.save_safetensors({"x": numpy.ones(3)}, once)
+    candle.load_safetensors(once)
     (folder / "locked").mkdir()
     (folder / "open").mkdir(mode=0o777)
     (folder / "open").chmod(0o777)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = Path(candle.__file__).parent
-NATIVE = PACKAGE / "_native"
+NATIVE = Path(__file__).parents[2] / "src" / "candle" / "_native"  # no wheel has the sources
 
 
 def test_codes_are_those_that_have_a_remedy() -> None:
