@@ -188,7 +188,7 @@ class _Format:
             return self._split(chunks[0])
         rows: list[Any] = []
         for chunk in chunks:
-            rows += self._rows(chunk, kind)
+            rows.extend(self._rows(chunk, kind))  # "+=" would be the tensor's
         return rows
 
     def _skips_nulls(self, of: Any) -> bool:
