@@ -172,7 +172,10 @@ class Engine:
         return self.take(_core.asarray(x), place) if has_memory(x) else x
 
     def wrapped(self, x: Any) -> Any:
-        """Put tensors in the place of the library's arrays and numbers, in lists and tuples too."""
+        """Put tensors in the place of the library's arrays and numbers, in lists and tuples too.
+
+        What candle has no dtype for (objects, text, times, records) stays the library's.
+        """
         if type(x) in _PLAIN:
             return x
         if isinstance(x, tuple):
@@ -180,7 +183,9 @@ class Engine:
             return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
         if isinstance(x, list):
             return [self.wrapped(item) for item in x]
-        return _core.asarray(x) if has_memory(x) else x
+        if not has_memory(x) or (self is host and not frameworks.has_numbers(x)):
+            return x
+        return _core.asarray(x)
 
 
 host = Engine("numpy")

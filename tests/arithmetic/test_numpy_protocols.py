@@ -160,3 +160,19 @@ def test_first_use_loads_numpy(in_child: Callable[..., Any]) -> None:
         assert t.sum().item() == 3
         assert "array_api_compat" in sys.modules and "torch" not in sys.modules
     """).check()
+
+
+def test_results_that_are_no_numbers_stay_numpys() -> None:
+    t = candle.arange(3, dtype="float32")
+    objects = np.array([None, "a", 1], dtype=object)
+    for other in (
+        objects,
+        np.array(["a", "b", "c"]),
+        np.array([1, 2, 3], "datetime64[s]"),
+        np.array([1, 2, 3], np.longdouble),
+        np.zeros(3, [("x", "f4")]),
+    ):
+        mine, theirs = np.broadcast_arrays(t, other)
+        assert type(mine) is candle.Tensor
+        assert type(theirs) is np.ndarray
+        assert theirs.dtype == other.dtype

@@ -30,6 +30,7 @@ __all__ = [
     "detacher",
     "dtype_for",
     "examples",
+    "has_numbers",
     "hazards",
     "is_array_of_one",
     "is_mute",
@@ -203,6 +204,11 @@ def dtype_for(name: str, dtype: DType) -> object:
     """Give a framework's own dtype for one of candle's; BufferError where it has none."""
     found: object = _file(_TARGETS[name]).dtype_for(dtype)  # type: ignore[attr-defined]
     return found
+
+
+def has_numbers(x: object) -> bool:
+    """Tell whether candle has a dtype for the elements of one of numpy's arrays or numbers."""
+    return bool(_file("numpy").has_numbers(x))  # type: ignore[attr-defined]
 
 
 def kind_of(cls: type) -> str | None:

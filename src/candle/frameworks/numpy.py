@@ -16,7 +16,16 @@ if TYPE_CHECKING:
     from .._native._core import Tensor
     from ..dtypes import DType
 
-__all__ = ["dtype_for", "dtype_in", "dtype_out", "examples", "owner", "record", "target"]
+__all__ = [
+    "dtype_for",
+    "dtype_in",
+    "dtype_out",
+    "examples",
+    "has_numbers",
+    "owner",
+    "record",
+    "target",
+]
 
 _ROWS = _core.dtype_rows()
 _NUMBERS = {row[0]: number for number, row in enumerate(_ROWS)}
@@ -95,6 +104,16 @@ def dtype_out(number: int) -> object:
         fact = f"numpy and ml_dtypes {ml_dtypes.__version__} have no {name}"
         refuse("numpy", code, fact, "candle", "numpy")
     return np.dtype(found)
+
+
+def has_numbers(x: Any) -> bool:
+    """Tell whether candle has a dtype for the elements of an array, or for a number."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is None or dtype.char in "?bBhHiIlLqQefdFD":
+        return True
+    return (
+        dtype.type.__module__.partition(".")[0] == "ml_dtypes" and dtype.type.__name__ in _NUMBERS
+    )
 
 
 def dtype_for(dtype: DType) -> object:
