@@ -103,6 +103,7 @@ def _import(folder: str) -> None:
     from importlib import import_module
     from importlib.util import module_from_spec, spec_from_file_location
     from pkgutil import walk_packages
+    from warnings import catch_warnings, simplefilter
 
     spec = spec_from_file_location(
         _OWN, f"{folder}/__init__.py", submodule_search_locations=[folder]
@@ -111,13 +112,17 @@ def _import(folder: str) -> None:
         raise ImportError(f"{folder} is no package")
     module = module_from_spec(spec)
     sys.modules[_OWN] = module
-    spec.loader.exec_module(module)
-    for found in walk_packages(module.__path__, f"{_OWN}.", onerror=lambda name: None):
-        try:
-            import_module(found.name)
-        except Exception:
-            if found.name != f"{_OWN}.onnx":  # which fails in wheels that were built without it
-                raise
+    with catch_warnings():
+        # Of its docstrings' escapes, when it is compiled: nothing that the caller could mend.
+        for kind in (DeprecationWarning, SyntaxWarning):
+            simplefilter("ignore", kind)
+        spec.loader.exec_module(module)
+        for found in walk_packages(module.__path__, f"{_OWN}.", onerror=lambda name: None):
+            try:
+                import_module(found.name)
+            except Exception:
+                if found.name != f"{_OWN}.onnx":  # which fails in wheels that were built without it
+                    raise
 
 
 def _rename(modules: dict[str, ModuleType]) -> None:

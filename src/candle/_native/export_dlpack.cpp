@@ -2,6 +2,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "copying.h"
 #include "device_memory.h"
@@ -264,12 +265,11 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
   const Demand* demand =
       asked.one_a_byte ? &one_a_byte_demand : &demand_of_capsule(asked.versioned);
-  Demand on_device;
+  std::optional<Demand> on_device;
   bool ordered = false;
   if (!host_memory(tensor->device) || !host_memory(asked.device)) {
-    on_device = *demand;
-    demand = &on_device;
-    if (!prepare_device_export(tensor, asked, &on_device, &ordered)) return nullptr;
+    demand = &on_device.emplace(*demand);
+    if (!prepare_device_export(tensor, asked, &*on_device, &ordered)) return nullptr;
   } else if (asked.stream != nullptr && !takes_stream(tensor, asked.stream)) {
     return nullptr;
   }
@@ -280,7 +280,7 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   const bool copied = decision.action == Action::copy;
   if (copied) asked.device = fit->device;
   // A copy was queued on the consumer's stream itself.
-  if (ordered && !copied && !order_for(fit, asked.stream, on_device.stream)) return nullptr;
+  if (ordered && !copied && !order_for(fit, asked.stream, on_device->stream)) return nullptr;
   if (!asked.versioned) {
     auto* managed = export_tensor<DLManagedTensor>(fit);
     if (managed != nullptr) managed->dl_tensor.device = asked.device;
