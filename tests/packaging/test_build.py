@@ -108,7 +108,11 @@ def test_wheel_describes_itself(wheel: zipfile.ZipFile) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
     always = [needed for needed in metadata.get_all("Requires-Dist", []) if "extra" not in needed]
-    assert sorted(needed.partition(">")[0] for needed in always) == ["ml-dtypes", "numpy"]
+    assert sorted(needed.partition(">")[0] for needed in always) == [
+        "array-api-compat",
+        "ml-dtypes",
+        "numpy",
+    ]
 
 
 def test_wheel_is_for_this_python_alone(wheel: zipfile.ZipFile) -> None:
