@@ -45,7 +45,7 @@ def delegate(name: str, part: str = "") -> Callable[..., Any]:
         found = engine.standard(name, part)
         if keywords.get("dtype") is not None:
             keywords["dtype"] = as_dtype(keywords["dtype"])
-        if engine is host and (takes_numbers(found)):
+        if engine is host and takes_numbers(found):
             return called(engine, found, shown, like_neighbours(arguments), keywords)
         return called(engine, found, shown, arguments, keywords)
 
