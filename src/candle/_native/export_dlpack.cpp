@@ -243,6 +243,10 @@ bool takes_stream(const Tensor* tensor, PyObject* stream) {
          (announced.device_type != kDLCPU || parse_host_stream(stream));
 }
 
+const Demand* demand_of(const Asked& asked) {
+  return asked.one_a_byte ? &one_a_byte_demand : &demand_of_capsule(asked.versioned);
+}
+
 }  // namespace
 
 DLManagedTensorVersioned* export_versioned(Tensor* tensor, uint64_t flags) noexcept {
@@ -259,12 +263,11 @@ const Demand& demand_of_capsule(bool versioned) noexcept {
   return versioned ? versioned_demand : legacy_demand;
 }
 
-PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
-  auto* tensor = reinterpret_cast<Tensor*>(self);
-  Asked asked{.device = tensor->device};
-  if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
-  const Demand* demand =
-      asked.one_a_byte ? &one_a_byte_demand : &demand_of_capsule(asked.versioned);
+namespace {
+
+/// The capsule that was asked for, of whatever memory.
+[[gnu::noinline]] PyObject* export_asked(Tensor* tensor, Asked asked) {
+  const Demand* demand = demand_of(asked);
   std::optional<Demand> on_device;
   bool ordered = false;
   if (!host_memory(tensor->device) || !host_memory(asked.device)) {
@@ -289,6 +292,24 @@ PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObje
   auto* managed = export_versioned(fit, copied ? DLPACK_FLAG_BITMASK_IS_COPIED : 0);
   if (managed != nullptr) managed->dl_tensor.device = asked.device;
   return capsule_of(managed);
+}
+
+/// The common case, in which there is nothing to decide: memory of the host that goes out as it is.
+bool shares_on_host(const Tensor* tensor, const Asked& asked) {
+  return asked.stream == nullptr && asked.copy != CopyMode::always &&
+         same_device(asked.device, tensor->device) &&
+         plainly_shares(source_of(tensor), *demand_of(asked)) && !watched();
+}
+
+}  // namespace
+
+PyObject* dlpack(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
+  auto* tensor = reinterpret_cast<Tensor*>(self);
+  Asked asked{.device = tensor->device};
+  if (!parse(args, nargs, names, tensor, &asked)) return nullptr;
+  if (!shares_on_host(tensor, asked)) return export_asked(tensor, asked);
+  return asked.versioned ? capsule_of(export_versioned(tensor, 0))
+                         : capsule_of(export_tensor<DLManagedTensor>(tensor));
 }
 
 PyObject* dlpack_device(PyObject* self, PyObject*) {
