@@ -4,6 +4,9 @@ A `Tensor` borrows anybody's memory, or owns its own, and hands it on to anybody
 copy; where memory cannot be shared it copies, and says why.
 """
 
+# Some modules are imported to attach or to register.
+# pyright: reportUnusedImport=false
+
 from __future__ import annotations
 
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)

@@ -102,7 +102,7 @@ class _Accepting:
     def wrapper(self) -> Any:
         from functools import wraps
 
-        function = self.function
+        function: Any = self.function
         if self.way == "coroutine":
 
             @wraps(function)

@@ -189,7 +189,7 @@ class Conversion(Wanted):
             return frameworks.detacher(cls) if self.detach else None
         if self.copy is False:
             return _core.sharer(self.done, self.detach, self.share_or_raise, self.share_slowly)
-        share = self.target.natively or self.target.share
+        share: Any = self.target.natively or self.target.share  # a name only where the core has it
         return _core.sharer(self.done, self.detach, share, self.share_slowly)
 
     def share_slowly(self, x: Any) -> Any:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native._core import Tensor
+    from .devices import Device
     from .dtypes import DType
     from .frameworks.target import Target
 
@@ -43,7 +44,7 @@ class Wanted:
     ) -> None:
         self.target = target
         self.copy = copy
-        self.device = None if device is None else as_device(device)
+        self.device: Device | None = None if device is None else as_device(device)
         if self.device not in (None, cpu) and not target.devices:
             raise ValueError(f"{target.name} has no memory on {self.device}")
         self.detach = detach
@@ -53,8 +54,9 @@ class Wanted:
             self.dtypes = {as_dtype(old): as_dtype(new) for old, new in dtype.items()}
         elif dtype is not None:
             self.dtype = as_dtype(dtype)
-        self.shares_only = not copy and dtype is None and device is None
-        self.done = {} if done is None else done  # id of a tensor -> what becomes of it
+        self.shares_only: bool = not copy and dtype is None and device is None
+        # id of a tensor -> what becomes of it
+        self.done: dict[int, Any] = {} if done is None else done
         self.deferred = False  # whether a first walk has met what has to be copied
 
     def plain(self, x: Any) -> Any:
@@ -87,12 +89,13 @@ class _Leaf:
     __slots__ = ("dtype", "high", "low", "needs_copy", "own_copy", "t", "x")
 
     def __init__(self, x: Any, t: Tensor, dtype: DType | None) -> None:
-        self.x = x
-        self.t = t
-        self.dtype = dtype  # that it is cast to
-        self.needs_copy = dtype is not None
-        self.own_copy = t.dtype.bits * t.dtype.lanes < 8 or not t.size
-        self.low = self.high = t.data_ptr()
+        self.x: Any = x
+        self.t: Tensor = t
+        self.dtype: DType | None = dtype  # that it is cast to
+        self.needs_copy: bool = dtype is not None
+        self.own_copy: bool = t.dtype.bits * t.dtype.lanes < 8 or not t.size
+        self.low: int = t.data_ptr()
+        self.high: int = self.low
         for extent, stride in zip(t.shape, t.stride, strict=True):
             reach = (extent - 1) * stride * t.itemsize if t.size else 0
             self.low += min(reach, 0)
@@ -131,8 +134,8 @@ class Copies:
 
     def __init__(self, wanted: Wanted, xs: list[Any]) -> None:
         self.wanted = wanted
-        self.target = wanted.target
-        self.done = wanted.done
+        self.target: Target = wanted.target
+        self.done: dict[int, Any] = wanted.done
         self.seen: dict[tuple[object, ...], Any] = {}
         # Bytes, a tensor, and what to do with what.
         self.work: list[tuple[int, Any, Callable[..., object], Any]] = []

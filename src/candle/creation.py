@@ -12,6 +12,7 @@ from math import ceil, isfinite
 
 from . import cuda
 from ._native import _core
+from ._native._core import asarray, from_arrow, from_dlpack
 from .devices import as_device, cpu
 from .dtypes import as_dtype, complex64, float32, int64
 
@@ -46,10 +47,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
-
-asarray = _core.asarray
-from_arrow = _core.from_arrow
-from_dlpack = _core.from_dlpack
 
 _chunk = 1 << 14  # numbers that are made in Python at a time
 

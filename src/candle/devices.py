@@ -239,6 +239,6 @@ def _unknown(text: str) -> ValueError:
 
 
 _devices: dict[tuple[int, int], Device] = {}
-cpu = _make_device(1, 0)
+cpu: Device = _make_device(1, 0)
 
 _core.register(cpu=cpu, make_device=_make_device, as_device=as_device)

@@ -223,36 +223,51 @@ _of_standard_name = {dtype.name: dtype for dtype in _dtypes}
 _of_name = _of_standard_name | {dtype.short_name: dtype for dtype in _dtypes if dtype.short_name}
 
 _named = _of_standard_name.__getitem__
-int8 = i8 = _named("int8")
-int16 = i16 = _named("int16")
-int32 = i32 = _named("int32")
-int64 = i64 = _named("int64")
-uint8 = u8 = _named("uint8")
-uint16 = u16 = _named("uint16")
-uint32 = u32 = _named("uint32")
-uint64 = u64 = _named("uint64")
-float16 = f16 = _named("float16")
-float32 = f32 = _named("float32")
-float64 = f64 = _named("float64")
-bfloat16 = bf16 = _named("bfloat16")
-complex32 = _named("complex32")
-complex64 = _named("complex64")
-complex128 = _named("complex128")
-float8_e3m4 = _named("float8_e3m4")
-float8_e4m3 = _named("float8_e4m3")
-float8_e4m3b11fnuz = _named("float8_e4m3b11fnuz")
-float8_e4m3fn = f8e4m3 = _named("float8_e4m3fn")
-float8_e4m3fnuz = _named("float8_e4m3fnuz")
-float8_e5m2 = _named("float8_e5m2")
-float8_e5m2fnuz = _named("float8_e5m2fnuz")
-float8_e8m0fnu = _named("float8_e8m0fnu")
-float6_e2m3fn = _named("float6_e2m3fn")
-float6_e3m2fn = _named("float6_e3m2fn")
-float4_e2m1fn = _named("float4_e2m1fn")
-float4_e2m1fn_x2 = _named("float4_e2m1fn_x2")
-int4 = _named("int4")
-uint4 = _named("uint4")
-bool = _named("bool")  # the standard's name; this module writes builtins.bool for Python's
+int8: DType = _named("int8")
+int16: DType = _named("int16")
+int32: DType = _named("int32")
+int64: DType = _named("int64")
+uint8: DType = _named("uint8")
+uint16: DType = _named("uint16")
+uint32: DType = _named("uint32")
+uint64: DType = _named("uint64")
+float16: DType = _named("float16")
+float32: DType = _named("float32")
+float64: DType = _named("float64")
+bfloat16: DType = _named("bfloat16")
+complex32: DType = _named("complex32")
+complex64: DType = _named("complex64")
+complex128: DType = _named("complex128")
+float8_e3m4: DType = _named("float8_e3m4")
+float8_e4m3: DType = _named("float8_e4m3")
+float8_e4m3b11fnuz: DType = _named("float8_e4m3b11fnuz")
+float8_e4m3fn: DType = _named("float8_e4m3fn")
+float8_e4m3fnuz: DType = _named("float8_e4m3fnuz")
+float8_e5m2: DType = _named("float8_e5m2")
+float8_e5m2fnuz: DType = _named("float8_e5m2fnuz")
+float8_e8m0fnu: DType = _named("float8_e8m0fnu")
+float6_e2m3fn: DType = _named("float6_e2m3fn")
+float6_e3m2fn: DType = _named("float6_e3m2fn")
+float4_e2m1fn: DType = _named("float4_e2m1fn")
+float4_e2m1fn_x2: DType = _named("float4_e2m1fn_x2")
+int4: DType = _named("int4")
+uint4: DType = _named("uint4")
+bool: DType = _named("bool")  # the standard's name; this module writes builtins.bool for Python's
+
+# HuggingFace candle's names.
+i8: DType = int8
+i16: DType = int16
+i32: DType = int32
+i64: DType = int64
+u8: DType = uint8
+u16: DType = uint16
+u32: DType = uint32
+u64: DType = uint64
+f16: DType = float16
+f32: DType = float32
+f64: DType = float64
+bf16: DType = bfloat16
+f8e4m3: DType = float8_e4m3fn
 
 _of_python_type: dict[type, DType] = {
     builtins.bool: bool,

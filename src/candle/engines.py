@@ -68,7 +68,7 @@ class Engine:
     __slots__ = ("_namespace", "name")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self._namespace: ModuleType | None = None
 
     @property
@@ -188,7 +188,7 @@ class Engine:
         return _core.asarray(x)
 
 
-host = Engine("numpy")
+host: Engine = Engine("numpy")
 _on_devices = {"cupy": Engine("cupy"), "torch": Engine("torch")}
 
 

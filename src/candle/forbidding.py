@@ -95,7 +95,9 @@ class strict:
         from functools import wraps
 
         if isinstance(function, staticmethod | classmethod):
-            return type(function)(self(function.__func__))
+            wrapped: Any = type(function)
+            again: Callable[P, T] = wrapped(self(function.__func__))
+            return again
         given: object = function
         if not callable(given) or isinstance(given, type):
             raise TypeError(

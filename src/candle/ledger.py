@@ -37,7 +37,7 @@ class Watcher:
     __slots__ = ("active",)
 
     def __init__(self) -> None:
-        self.active = True
+        self.active: bool = True
 
     def permit(self, plan: Plan, asked: bool) -> None:
         """Raise what forbids a move. `asked`: the caller asked for its copy by name."""

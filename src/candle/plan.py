@@ -99,8 +99,8 @@ class Reason:
     __slots__ = ("code", "fact")
 
     def __init__(self, code: str, fact: str) -> None:
-        self.code = ReasonCode(code)
-        self.fact = fact
+        self.code: ReasonCode = ReasonCode(code)
+        self.fact: str = fact
 
     @property
     def remedy(self) -> str:
@@ -155,13 +155,13 @@ class Plan:
         consumer: str,
         steps: tuple[Plan, ...] = (),
     ) -> None:
-        self.route = route
-        self.action = action
-        self.nbytes = nbytes
-        self.reasons = reasons
-        self.producer = producer
-        self.consumer = consumer
-        self.steps = steps
+        self.route: str = route
+        self.action: str = action
+        self.nbytes: int = nbytes
+        self.reasons: tuple[Reason, ...] = reasons
+        self.producer: str = producer
+        self.consumer: str = consumer
+        self.steps: tuple[Plan, ...] = steps
 
     def __repr__(self) -> str:
         head = f"{self.producer} -> {self.consumer} by {self.route}: {self.action}"

@@ -139,10 +139,10 @@ class Shared:
         self._token = token
         self._padded = padded
         self._mappings: dict[bool, ref[mmap]] = {}
-        self.nbytes = nbytes
-        self.dtype = dtype
-        self.shape = shape
-        self.writable = writable
+        self.nbytes: int = nbytes
+        self.dtype: DType = dtype
+        self.shape: tuple[int, ...] = shape
+        self.writable: bool = writable
         _teach_multiprocessing()
 
     def open(self, to: object = "candle", *, writable: bool = False) -> Any:

@@ -28,10 +28,10 @@ class Flags:
     __slots__ = ("aligned", "c_contiguous", "f_contiguous", "writeable")
 
     def __init__(self, t: Tensor) -> None:
-        self.c_contiguous = t.is_contiguous()
-        self.f_contiguous = t.is_fortran_contiguous()
-        self.writeable = not t.readonly
-        self.aligned = True  # other memory is copied when it comes in
+        self.c_contiguous: bool = t.is_contiguous()
+        self.f_contiguous: bool = t.is_fortran_contiguous()
+        self.writeable: bool = not t.readonly
+        self.aligned: bool = True  # other memory is copied when it comes in
 
     def __getitem__(self, name: str) -> bool:
         flag: bool = getattr(self, name.lower())
@@ -96,8 +96,9 @@ def _copied(t: Tensor, memo: dict[int, Any] | None) -> Tensor:
             from copy import deepcopy
 
             state = deepcopy(state, memo)
-        if hasattr(made, "__setstate__"):
-            made.__setstate__(state)
+        set_state: Any = getattr(made, "__setstate__", None)
+        if set_state is not None:
+            set_state(state)
         else:
             made.__dict__.update(state)
     return made

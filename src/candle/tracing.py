@@ -42,10 +42,10 @@ class Move(Plan):
         super().__init__(
             plan.route, plan.action, plan.nbytes, plan.reasons, plan.producer, plan.consumer
         )
-        self.where = where
-        self.started = started
+        self.where: str = where
+        self.started: float = started
         self.seconds: float | None = None
-        self.thread = get_ident()
+        self.thread: int = get_ident()
 
     def __repr__(self) -> str:
         head, *rest = super().__repr__().split("\n")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
 
+from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 from candle.devices import Device
@@ -45,13 +46,13 @@ class Tensor:
         """Number of axes."""
     @property
     def rank(self) -> int:
-        """HuggingFace candle's name for ndim."""
+        """Number of axes (HuggingFace candle's name for ndim)."""
     @property
     def size(self) -> int:
-        """Number of elements."""
+        """Number of elements, an int."""
     @property
     def nelement(self) -> int:
-        """HuggingFace candle's name for size."""
+        """Number of elements (HuggingFace candle's name for size)."""
     @property
     def dtype(self) -> DType:
         """The elements' DType."""
@@ -69,13 +70,13 @@ class Tensor:
         """Whether the memory may not be written through this tensor."""
     @property
     def flags(self) -> Flags:
-        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE."""
+        """C_CONTIGUOUS, F_CONTIGUOUS, WRITEABLE and ALIGNED, which all are."""
     def data_ptr(self) -> int:
-        """Address of the first element."""
+        """Address of the first element, an int."""
     def is_contiguous(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """Whether the elements lie in row-major order without gaps. Axes of extent 1 do not count."""
     def is_fortran_contiguous(self) -> bool:
-        """Whether the elements lie in column-major order without gaps."""
+        """Whether the elements lie in column-major order without gaps. Axes of extent 1 do not count."""
     def __len__(self) -> int: ...
     def __bool__(self) -> bool: ...
     def __int__(self) -> int: ...
@@ -92,34 +93,97 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]: ...
     @property
     def T(self) -> Tensor:
-        """The transpose of a tensor with two axes."""
+        """The transpose of a tensor with two axes. Shares memory."""
     @property
     def mT(self) -> Tensor:
-        """The transpose of each matrix: the last two axes swapped."""
-    def permute(self, *dims: Any) -> Tensor: ...
-    def transpose(self, dim1: int, dim2: int) -> Tensor: ...
-    def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor: ...
-    def unsqueeze(self, dim: int) -> Tensor: ...
-    def narrow(self, dim: int, start: int, length: int) -> Tensor: ...
-    def broadcast_to(self, shape: Any, *extents: int) -> Tensor: ...
-    def broadcast_as(self, *shape: Any) -> Tensor: ...
-    def view(self, shape_or_dtype: Any, *extents: int) -> Tensor: ...
-    def unflatten(self, dim: int, sizes: Any) -> Tensor: ...
-    def reshape(self, shape: Any, *extents: int, copy: bool | None = None) -> Tensor: ...
-    def flatten(
-        self, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None
-    ) -> Tensor: ...
+        """The transpose of each matrix: the last two axes swapped. Shares memory."""
+    def permute(self, *dims: Any) -> Tensor:
+        """Reorder the axes. Shares memory.
+
+        Parameters
+        ----------
+        *dims : int or one sequence of int
+            For each axis of the result the axis of this tensor it is; all of them once.
+        """
+    def transpose(self, dim1: int, dim2: int) -> Tensor:
+        """Swap two axes. Shares memory."""
+    def squeeze(self, dim: int | tuple[int, ...] | None = None) -> Tensor:
+        """Drop axes of extent 1: all, or those named. Shares memory.
+
+        Raises
+        ------
+        ValueError
+            If a named axis has another extent.
+        """
+    def unsqueeze(self, dim: int) -> Tensor:
+        """Insert an axis of extent 1 before axis `dim` of the result. Shares memory."""
+    def narrow(self, dim: int, start: int, length: int) -> Tensor:
+        """Take `length` items of one axis from `start` on. Shares memory."""
+    def broadcast_to(self, shape: Any, *extents: int) -> Tensor:
+        """See the tensor as a larger one whose new axes repeat it (stride 0). Shares memory.
+
+        Writing through the result is refused where an axis has stride 0: its elements are one and
+        the same memory.
+        """
+    def broadcast_as(self, *shape: Any) -> Tensor:
+        """HuggingFace candle's name for broadcast_to()."""
+    def view(self, shape_or_dtype: Any, *extents: int) -> Tensor:
+        """See the same memory in another shape, or its bytes as another dtype. Never copies.
+
+        Parameters
+        ----------
+        shape_or_dtype : shape, or DType, or a dtype's name
+            One extent of a shape may be -1. A dtype of another size changes the last axis, which
+            has to lie without gaps.
+
+        Raises
+        ------
+        ValueError
+            Where the strides do not allow it; reshape() copies then.
+        """
+    def unflatten(self, dim: int, sizes: Any) -> Tensor:
+        """Split one axis into several. Shares memory; ValueError where the sizes do not fit."""
+    def reshape(self, shape: Any, *extents: int, copy: bool | None = None) -> Tensor:
+        """Give the elements, in row-major order, another shape.
+
+        Parameters
+        ----------
+        shape : shape
+            One extent may be -1.
+        copy : bool, optional
+            None: share where the strides allow, else copy. False: share or raise CopyError. True:
+            always copy.
+        """
+    def flatten(self, start_dim: int = 0, end_dim: int = -1, *, copy: bool | None = None) -> Tensor:
+        """Join axes `start_dim` to `end_dim`: a view where the strides allow, else a copy."""
 
     # Writing.
     def __setitem__(self, key: Any, value: object, /) -> None: ...
     def __delitem__(self, key: Any, /) -> None: ...
-    def copy_(self, source: object) -> Tensor: ...
-    def fill_(self, value: object) -> Tensor: ...
+    def copy_(self, source: object) -> Tensor:
+        """Write a source's elements, broadcast and cast, into this tensor, which is returned.
+
+        Raises
+        ------
+        ValueError
+            If the tensor is read-only, has an axis of stride 0, or the shapes do not broadcast.
+        """
+    def fill_(self, value: object) -> Tensor:
+        """Write one number to every element. ValueError if the tensor is read-only.
+
+        Parameters
+        ----------
+        value
+            A number of Python's or of a framework's, or a tensor or array with no axes.
+        """
 
     # Copies.
-    def contiguous(self) -> Tensor: ...
-    def copy(self) -> Tensor: ...
-    def clone(self) -> Tensor: ...
+    def contiguous(self) -> Tensor:
+        """Give the tensor itself if it lies in row-major order without gaps, else such a copy."""
+    def copy(self) -> Tensor:
+        """Give a fresh, writable copy in row-major order, aligned to 256 bytes."""
+    def clone(self) -> Tensor:
+        """Torch's name for copy()."""
     def to(
         self,
         target: object = None,
@@ -127,27 +191,113 @@ class Tensor:
         dtype: object = None,
         device: object = None,
         copy: bool | None = None,
-    ) -> Tensor: ...
-    def to_dtype(self, dtype: object) -> Tensor: ...
-    def to_device(self, device: object, /, *, stream: object = None) -> Tensor: ...
+    ) -> Tensor:
+        """Give the tensor with another dtype or device; the tensor itself where nothing changes.
+
+        Parameters
+        ----------
+        target : DType, Device, Tensor, or a name
+            A name is tried as a dtype's, then as a device's. A Tensor gives both.
+        dtype, device : optional
+            The same by keyword.
+        copy : bool, optional
+            None: copy where the dtype or the device changes. False: raise CopyError then. True:
+            always copy.
+
+        Notes
+        -----
+        Casts round once, to nearest even. Overflow gives inf where the dtype has it, else NaN.
+        Float to integer truncates
+        and saturates, NaN becomes 0. Integer to integer wraps. Complex to real is a BufferError.
+        On CUDA devices cupy or torch copies and casts, by its own rules.
+        """
+    def to_dtype(self, dtype: object) -> Tensor:
+        """HuggingFace candle's name for to(dtype)."""
+    def to_device(self, device: object, /, *, stream: object = None) -> Tensor:
+        """Give the tensor on another device, as `to` does (Python Array API).
+
+        Parameters
+        ----------
+        device
+            Where it is wanted.
+        stream
+            None: candle orders the copy after the work that fills the tensor, and its consumers
+            after the copy. ValueError for anything else.
+        """
     def __copy__(self) -> Tensor: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor: ...
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]: ...
     def __sizeof__(self) -> int: ...
 
     # Out.
-    def tolist(self) -> Any: ...
-    def values(self) -> Any: ...
-    def item(self) -> Any: ...
-    def numpy(self, *, copy: bool | None = None) -> Any: ...
-    def torch(self, *, copy: bool | None = None) -> Any: ...
-    def to_torch(self, *, copy: bool | None = None) -> Any: ...
-    def cupy(self, *, copy: bool | None = None) -> Any: ...
-    def jax(self, *, copy: bool | None = None) -> Any: ...
+    def tolist(self) -> Any:
+        """The values as (nested) lists of Python numbers; one number for a tensor with no axes. Copies."""
+    def values(self) -> Any:
+        """HuggingFace candle's name for tolist()."""
+    def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number. ValueError for other sizes."""
+    def numpy(self, *, copy: bool | None = None) -> NDArray[Any]:
+        """An ndarray over the same memory; bfloat16 and the 8-bit floats as ml_dtypes' dtypes.
+
+        Read-only where the tensor is. ``copy=True`` gives a fresh, writable array; ``copy=False`` raises CopyError
+        where the memory cannot be shared (packed sub-byte elements).
+        """
+    def torch(self, *, copy: bool | None = None) -> Any:
+        """A torch.Tensor over the same memory, through torch's own C exchange table.
+
+        torch has no read-only and no negative strides: such tensors are copied with ``copy=None``. With
+        ``copy=False`` read-only memory is shared, on the caller's word that nothing is written, and negative strides
+        raise CopyError.
+        """
+    def to_torch(self, *, copy: bool | None = None) -> Any:
+        """HuggingFace candle's name for torch()."""
+    def cupy(self, *, copy: bool | None = None) -> Any:
+        """Give a cupy.ndarray over the same memory on a CUDA device.
+
+        Memory of the host is copied to cupy's current device with ``copy=None``. cupy has no
+        read-only arrays: read-only memory is copied with ``copy=None``, and shared with
+        ``copy=False`` on the caller's word that nothing is written. A dtype that cupy lacks is a
+        BufferError. cupy's current stream is made to wait for what may be pending.
+        """
+    def jax(self, *, copy: bool | None = None) -> Any:
+        """Give a jax.Array over the same memory.
+
+        jax takes dense memory aligned to 64 bytes, and without x64 no 64-bit dtypes: the former is
+        copied with ``copy=None``,
+        the latter is a BufferError. jax never writes, so that read-only memory is shared.
+        """
     def arrow(
         self, *, layout: str = "tensor", type: object = None, copy: bool | None = None
-    ) -> Any: ...
-    def memoryview(self) -> memoryview: ...
+    ) -> Any:
+        """Give a pyarrow.Array over the same memory: a row for each index of the first axis.
+
+        One axis becomes an array of numbers. More become a FixedShapeTensorArray, which keeps the
+        shape of the rows and the order in which their axes lie. Rows that have gaps between them,
+        or within, are copied with ``copy=None``. Booleans are copied to Arrow's bits;
+        ``type=pyarrow.bool8()`` shares them. bfloat16, the 8-bit floats and complex numbers have no
+        type in Arrow, and become pyarrow's OpaqueArray over the same bytes; `candle.from_arrow`
+        knows them again.
+
+        Parameters
+        ----------
+        layout : str
+            ``"tensor"``, or ``"list"`` for nested lists of fixed size.
+        type : optional
+            An Arrow type: lists of fixed size, joined or not; an extension; other numbers, which
+            are cast. What has ``__arrow_c_schema__``.
+        copy : bool, optional
+            None: share, else copy. False: share or raise CopyError. True: always copy.
+
+        Notes
+        -----
+        Other libraries take a tensor as it is: ``polars.Series(t)``, ``nanoarrow.Array(t)``, a
+        DuckDB query. They need no pyarrow.
+        """
+    def memoryview(self) -> memoryview:
+        """The memory as a buffer with format, shape and strides (PEP 3118). Shares.
+
+        BufferError for dtypes that have no format there: view them as bytes first, ``t.view('uint8')``.
+        """
     def __dlpack__(
         self,
         *,
@@ -162,9 +312,24 @@ class Tensor:
         self, requested_schema: object = None, **kwargs: object
     ) -> tuple[Any, Any]: ...
     def __arrow_c_schema__(self) -> Any: ...
-    def record_stream(self, stream: object, /) -> None: ...
-    def wait_for(self, stream: object, /) -> None: ...
-    def to_hf_candle(self, *, copy: bool | None = None) -> Any: ...
+    def record_stream(self, stream: object, /) -> None:
+        """Keep the memory, when it is given back, until what is queued on a stream by then has run.
+
+        For a consumer that still reads on a stream of its own when the last Python reference goes. Takes a stream
+        object of torch, cupy or cuda.core (``__cuda_stream__``), and holds it until then. TypeError for a bare handle,
+        BufferError where the producer's stream is not known.
+        """
+    def wait_for(self, stream: object, /) -> None:
+        """Make the producer's current stream wait for what is queued on a stream by now: for a consumer that has written.
+
+        Takes a stream object, or a handle. The host does not wait. BufferError where the producer's stream is not known.
+        """
+    def to_hf_candle(self, *, copy: bool | None = None) -> Any:
+        """Give a tensor of HuggingFace candle (candle-nn), which `candle.hf.load` has loaded.
+
+        A copy, exact, of any layout and number of axes. ``copy=False`` is a CopyError. BufferError
+        for dtypes other than uint8, uint32, int64, bfloat16, float16, float32 and float64.
+        """
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any: ...
     @classmethod
     def __torch_function__(
@@ -174,7 +339,7 @@ class Tensor:
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any: ...
-    def __array__(self, dtype: Any = None, /, *, copy: bool | None = None) -> Any: ...
+    def __array__(self, dtype: Any = None, /, *, copy: bool | None = None) -> NDArray[Any]: ...
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """The array interface, version 3. AttributeError where the dtype has no typestr."""
@@ -237,59 +402,97 @@ class Tensor:
         self, function: Any, types: Any, arguments: Any, keywords: dict[str, Any]
     ) -> Any: ...
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
-    def sum(
-        self, axis: _Axis = None, *, dtype: object = None, keepdims: bool = False
-    ) -> Tensor: ...
-    def prod(
-        self, axis: _Axis = None, *, dtype: object = None, keepdims: bool = False
-    ) -> Tensor: ...
-    def std(
-        self, axis: _Axis = None, *, correction: float = 0.0, keepdims: bool = False
-    ) -> Tensor: ...
-    def var(
-        self, axis: _Axis = None, *, correction: float = 0.0, keepdims: bool = False
-    ) -> Tensor: ...
-    def mean(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor: ...
-    def max(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor: ...
-    def min(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor: ...
-    def all(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor: ...
-    def any(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor: ...
-    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
-    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor: ...
-    def clip(self, min: object = None, max: object = None) -> Tensor: ...
-    def matmul(self, other: object) -> Tensor: ...
+    def sum(self, axis: _Axis = None, *, dtype: object = None, keepdims: bool = False) -> Tensor:
+        """Add up: integers narrower than int64 in int64 or uint64, unless `dtype` says another."""
+    def prod(self, axis: _Axis = None, *, dtype: object = None, keepdims: bool = False) -> Tensor:
+        """Multiply up, in the dtypes of sum()."""
+    def std(self, axis: _Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """Give the standard deviation, of squares divided by the count less `correction`."""
+    def var(self, axis: _Axis = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+        """Give the variance: squares divided by the count less `correction`."""
+    def mean(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Give the mean; of integers in float64."""
+    def max(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Give the largest; NaN where there is one."""
+    def min(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Give the smallest; NaN where there is one."""
+    def all(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Tell whether all are true, or not zero."""
+    def any(self, axis: _Axis = None, *, keepdims: bool = False) -> Tensor:
+        """Tell whether one is true, or not zero."""
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """Give where the first of the largest is, in int64; among all if `axis` is None."""
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+        """Give where the first of the smallest is, as argmax() does."""
+    def clip(self, min: object = None, max: object = None) -> Tensor:
+        """Put the nearer of two bounds in the place of what lies outside them."""
+    def matmul(self, other: object) -> Tensor:
+        """Multiply matrices, as the operator ``@`` does."""
 
     # The same, by HuggingFace candle's names.
-    def abs(self) -> Tensor: ...
-    def cos(self) -> Tensor: ...
-    def exp(self) -> Tensor: ...
-    def log(self) -> Tensor: ...
-    def recip(self) -> Tensor: ...
-    def sin(self) -> Tensor: ...
-    def sqr(self) -> Tensor: ...
-    def sqrt(self) -> Tensor: ...
-    def broadcast_add(self, rhs: object) -> Tensor: ...
-    def broadcast_sub(self, rhs: object) -> Tensor: ...
-    def broadcast_mul(self, rhs: object) -> Tensor: ...
-    def broadcast_div(self, rhs: Tensor) -> Tensor: ...
-    def sum_keepdim(self, dim: int | list[int] | tuple[int, ...]) -> Tensor: ...
-    def max_keepdim(self, dim: int) -> Tensor: ...
-    def min_keepdim(self, dim: int) -> Tensor: ...
-    def argmax_keepdim(self, dim: int) -> Tensor: ...
-    def argmin_keepdim(self, dim: int) -> Tensor: ...
-    def sum_all(self) -> Tensor: ...
-    def mean_all(self) -> Tensor: ...
-    def get(self, index: int) -> Tensor: ...
-    def index_select(self, rhs: object, dim: int) -> Tensor: ...
-    def gather(self, index: Tensor, dim: int) -> Tensor: ...
-    def where_cond(self, on_true: object, on_false: object) -> Tensor: ...
-    def powf(self, p: float) -> Tensor: ...
-    def t(self) -> Tensor: ...
-    def detach(self) -> Tensor: ...
-    def broadcast_left(self, *shape: int | tuple[int, ...]) -> Tensor: ...
-    def flatten_all(self) -> Tensor: ...
-    def flatten_from(self, dim: int) -> Tensor: ...
-    def flatten_to(self, dim: int) -> Tensor: ...
+    def abs(self) -> Tensor:
+        """Do what the Python Array API standard says of `abs`."""
+    def cos(self) -> Tensor:
+        """Do what the Python Array API standard says of `cos`."""
+    def exp(self) -> Tensor:
+        """Do what the Python Array API standard says of `exp`."""
+    def log(self) -> Tensor:
+        """Do what the Python Array API standard says of `log`."""
+    def recip(self) -> Tensor:
+        """Do what the Python Array API standard says of `reciprocal`."""
+    def sin(self) -> Tensor:
+        """Do what the Python Array API standard says of `sin`."""
+    def sqr(self) -> Tensor:
+        """Do what the Python Array API standard says of `square`."""
+    def sqrt(self) -> Tensor:
+        """Do what the Python Array API standard says of `sqrt`."""
+    def broadcast_add(self, rhs: object) -> Tensor:
+        """Add; the same as ``+``."""
+    def broadcast_sub(self, rhs: object) -> Tensor:
+        """Subtract; the same as ``-``."""
+    def broadcast_mul(self, rhs: object) -> Tensor:
+        """Multiply; the same as ``*``."""
+    def broadcast_div(self, rhs: Tensor) -> Tensor:
+        """Divide; integers as in Rust, in their own dtype and towards zero (``/`` gives floats)."""
+    def sum_keepdim(self, dim: int | list[int] | tuple[int, ...]) -> Tensor:
+        """Add up along one axis or several, in the tensor's own dtype."""
+    def max_keepdim(self, dim: int) -> Tensor:
+        """Give the largest along an axis."""
+    def min_keepdim(self, dim: int) -> Tensor:
+        """Give the smallest along an axis."""
+    def argmax_keepdim(self, dim: int) -> Tensor:
+        """Give where the first of the largest is along an axis, in uint32."""
+    def argmin_keepdim(self, dim: int) -> Tensor:
+        """Give where the first of the smallest is along an axis, in uint32."""
+    def sum_all(self) -> Tensor:
+        """Add up all elements, in the tensor's own dtype."""
+    def mean_all(self) -> Tensor:
+        """Give the mean of all elements."""
+    def get(self, index: int) -> Tensor:
+        """Give one item of the first axis. Shares memory."""
+    def index_select(self, rhs: object, dim: int) -> Tensor:
+        """Copy the items of an axis that a vector of ints names."""
+    def gather(self, index: Tensor, dim: int) -> Tensor:
+        """Copy, along one axis, the elements that a tensor of ints names for each place of its own.
+
+        Its other axes may be shorter than this tensor's.
+        """
+    def where_cond(self, on_true: object, on_false: object) -> Tensor:
+        """Take elements of one tensor where this one is not zero, and of the other where it is."""
+    def powf(self, p: float) -> Tensor:
+        """Raise every element to a power."""
+    def t(self) -> Tensor:
+        """Swap the last two axes; the same as ``mT``. Shares memory."""
+    def detach(self) -> Tensor:
+        """Give the tensor itself: it is no part of anybody's autograd."""
+    def broadcast_left(self, *shape: int | tuple[int, ...]) -> Tensor:
+        """Put axes before the first, along which the tensor repeats (stride 0). Shares memory."""
+    def flatten_all(self) -> Tensor:
+        """Join all axes: a view where the strides allow, else a copy."""
+    def flatten_from(self, dim: int) -> Tensor:
+        """Join the axes from `dim` on: a view where the strides allow, else a copy."""
+    def flatten_to(self, dim: int) -> Tensor:
+        """Join the axes up to `dim`, and that: a view where the strides allow, else a copy."""
 
 @final
 class Demand:
@@ -324,7 +527,35 @@ def from_dlpack(
     dtype: object = None,
     order: Literal["C"] | None = None,
     stream: int | None = None,
-) -> Tensor: ...
+) -> Tensor:
+    """A Tensor over a DLPack producer's memory (Python Array API standard, 2024.12).
+
+    Parameters
+    ----------
+    x
+        An object with ``__dlpack__``, or a raw capsule, which is consumed.
+    device
+        Wanted device; memory elsewhere is copied across.
+    copy
+        None: share if possible, else copy. False: share or raise. True: always a fresh copy.
+    dtype
+        Wanted dtype; other elements are cast, which copies.
+    order
+        "C": row-major without gaps; other layouts are copied.
+    stream
+        Goes with a raw capsule of CUDA memory only: the stream that work on it is queued on, an object
+        or a handle. Default: the legacy default stream.
+
+    Raises
+    ------
+    CopyError
+        With ``copy=False``, where the memory cannot be shared.
+    BufferError
+        Where the data cannot be expressed, or the producer refuses.
+    TypeError, ValueError
+        For wrong arguments.
+    """
+
 @overload
 def from_arrow(
     x: object,
@@ -379,24 +610,48 @@ def from_arrow(
 ) -> list[tuple[Tensor, Tensor]]: ...
 def asarray(
     data: object, /, *, dtype: object = None, device: object = None, copy: bool | None = None
-) -> Tensor: ...
-def shared(x: object, detached: bool = False, /) -> Tensor: ...
+) -> Tensor:
+    """A Tensor of anything: see Tensor. Shares memory where it can."""
+
+def shared(x: object, detached: bool = False, /) -> Tensor:
+    """asarray(x, copy=False). detached: of what requires grad too, where its memory can be held without it."""
+
 def sharer(
     done: dict[int, Any],
     detached: bool,
     share: Callable[[Tensor], Any] | Literal["numpy", "torch"],
     otherwise: Callable[[Any], Any],
     /,
-) -> Callable[[Any], Any]: ...
-def ingest_by(route: str, x: object, /) -> Tensor: ...
-def exchange_floor(x: object, /) -> None: ...
-def register(**hooks: object) -> None: ...
-def watch(change: int, /) -> None: ...
-def plan_in(x: object, dtype: object, device: object, /) -> tuple[Tensor, Plan]: ...
-def plan_out(t: Tensor, demand: str | Demand, /) -> Plan: ...
-def quietly(function: Callable[..., _T], /, *arguments: Any) -> _T: ...
-def memory_of(x: object, /) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int]: ...
-def keeper(x: object, /) -> object: ...
+) -> Callable[[Any], Any]:
+    """A function of a tensor that gives share(shared(x, detached)), and the same again for the same tensor, kept in the dict done by id; otherwise(x) where that is a BufferError. share may be "numpy" or "torch"."""
+
+def ingest_by(route: str, x: object, /) -> Tensor:
+    """Ingest by one route alone, for tests. LookupError where it does not apply."""
+
+def exchange_floor(x: object, /) -> None:
+    """Takes a managed tensor from the table of x's type and gives it back: what no ingest can beat, for benchmarks."""
+
+def register(**hooks: object) -> None:
+    """Hands the core the Python callables and objects it needs."""
+
+def watch(change: int, /) -> None:
+    """How many watchers of moves there are more, or less."""
+
+def plan_in(x: object, dtype: object, device: object, /) -> tuple[Tensor, Plan]:
+    """What asarray would do: a tensor like its result, which may have no memory, and the Plan."""
+
+def plan_out(t: Tensor, demand: str | Demand, /) -> Plan:
+    """The Plan of an export: to numpy, torch, dlpack, dlpack_legacy, or by a Demand."""
+
+def quietly(function: Callable[..., _T], /, *arguments: Any) -> _T:
+    """Calls a function whose moves are steps of another, or none of the caller's, and are not told."""
+
+def memory_of(x: object, /) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int]:
+    """Where the elements of anything lie: address, shape, strides and item in bits, DLPack's device."""
+
+def keeper(x: object, /) -> object:
+    """The Python object that keeps the memory of a tensor, or of its memoryview; or None."""
+
 def dtype_rows() -> tuple[
     tuple[
         str,
@@ -409,31 +664,82 @@ def dtype_rows() -> tuple[
         str | None,
     ],
     ...,
-]: ...
-def empty(shape: _Shape, dtype_id: int, align: int = 256, /) -> Tensor: ...
-def copy_into(dst: Tensor, src: Tensor, /) -> None: ...
-def assign(dst: Tensor, value: object, /) -> None: ...
-def fill(dst: Tensor, value: object, /) -> None: ...
-def on_host(function: Callable[[Any, Any], Any], a: object, b: object, /) -> Tensor | None: ...
-def check_writable(t: Tensor, /) -> None: ...
-def in_words(value: object, /) -> str: ...
-def materialise(t: Tensor, dtype_id: int = -1, /) -> Tensor: ...
-def conform(t: Tensor, demand: Demand, copy: bool | None, /) -> Tensor: ...
-def restride(t: Tensor, shape: _Shape, stride: _Shape, offset: int = 0, /) -> Tensor: ...
-def reshaped_stride(t: Tensor, shape: _Shape, /) -> tuple[int, ...] | None: ...
-def reinterpret(t: Tensor, dtype_id: int, /) -> Tensor: ...
-def is_padded(t: Tensor, /) -> bool: ...
-def as_bytes(t: Tensor, /) -> Tensor: ...
-def of_bytes(data: Tensor, shape: _Shape, dtype_id: int, padded: bool = False, /) -> Tensor: ...
-def host_copy(t: Tensor, dtype_id: int, /) -> Tensor: ...
-def host_write(dst: Tensor, src: Tensor, /) -> None: ...
-def lender(t: Tensor, /) -> type | None: ...
+]:
+    """(name, short name, code, bits, lanes, kind, typestr, format) of every dtype."""
+
+def empty(shape: _Shape, dtype_id: int, align: int = 256, /) -> Tensor:
+    """A row-major tensor with its own uninitialised memory."""
+
+def copy_into(dst: Tensor, src: Tensor, /) -> None:
+    """Copies a tensor, broadcast and cast, into another."""
+
+def assign(dst: Tensor, value: object, /) -> None:
+    """What dst[...] = value does."""
+
+def fill(dst: Tensor, value: object, /) -> None:
+    """Writes a number, or a tensor without axes, to every element."""
+
+def on_host(function: Callable[[Any, Any], Any], a: object, b: object, /) -> Tensor | None:
+    """A function of two arrays, on a Tensor and a Tensor or number; None where it is not as simple as that."""
+
+def check_writable(t: Tensor, /) -> None:
+    """Raises ValueError if the tensor may not be written."""
+
+def in_words(value: object, /) -> str:
+    """A value as a message shows it, ints of any size included."""
+
+def materialise(t: Tensor, dtype_id: int = -1, /) -> Tensor:
+    """A fresh row-major copy, cast if a dtype is given."""
+
+def conform(t: Tensor, demand: Demand, copy: bool | None, /) -> Tensor:
+    """The tensor itself if it meets the demand, else a copy that does."""
+
+def restride(t: Tensor, shape: _Shape, stride: _Shape, offset: int = 0, /) -> Tensor:
+    """A view inside the tensor; counts elements."""
+
+def reshaped_stride(t: Tensor, shape: _Shape, /) -> tuple[int, ...] | None:
+    """Strides that give a shape without a copy, or None."""
+
+def reinterpret(t: Tensor, dtype_id: int, /) -> Tensor:
+    """A view of the same bytes as another dtype."""
+
+def is_padded(t: Tensor, /) -> bool:
+    """Whether sub-byte elements take a byte each."""
+
+def as_bytes(t: Tensor, /) -> Tensor:
+    """The memory of a row-major tensor, a vector of uint8."""
+
+def of_bytes(data: Tensor, shape: _Shape, dtype_id: int, padded: bool = False, /) -> Tensor:
+    """The other way round."""
+
+def host_copy(t: Tensor, dtype_id: int, /) -> Tensor:
+    """As materialise, on the host, and recorded by who calls."""
+
+def host_write(dst: Tensor, src: Tensor, /) -> None:
+    """As copy_into, on the host, and recorded by who calls."""
+
+def lender(t: Tensor, /) -> type | None:
+    """The type whose device memory a tensor lies in, or None."""
+
 def arrow_capsules(
     t: Tensor, requested_schema: object, lists: bool, copy: bool | None, /
-) -> tuple[Any, Any]: ...
-def legacy_capsule(t: Tensor, stream: int | None = None, /) -> Any: ...
-def num_threads() -> int: ...
-def set_num_threads(count: int, /) -> None: ...
-def simd() -> str: ...
-def live() -> dict[str, int]: ...
-def counting_deleter() -> tuple[int, int, int]: ...
+) -> tuple[Any, Any]:
+    """__arrow_c_array__, as plain lists if asked, with the copy mode of a door."""
+
+def legacy_capsule(t: Tensor, stream: int | None = None, /) -> Any:
+    """A legacy capsule for a consumer that never writes; shares read-only memory too."""
+
+def num_threads() -> int:
+    """How many threads share a big copy."""
+
+def set_num_threads(count: int, /) -> None:
+    """Says how many threads share a big copy."""
+
+def simd() -> str:
+    """The vector instructions that are used: avx512, avx2 or baseline."""
+
+def live() -> dict[str, int]:
+    """What is alive: tensors, storages, bytes of candle's own memory, exports."""
+
+def counting_deleter() -> tuple[int, int, int]:
+    """Addresses of deleters that count, for tests."""

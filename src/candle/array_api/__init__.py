@@ -6,6 +6,9 @@ dtypes, casts and their rules are candle's own: Python's numbers become bool, in
 complex64, which `__array_namespace_info__().default_dtypes()` says.
 """
 
+# `__getattr__` makes what `__all__` names.
+# pyright: reportUnsupportedDunderAll=false
+
 from __future__ import annotations
 
 from ..creation import (
@@ -52,11 +55,11 @@ if TYPE_CHECKING:
 
 __array_api_version__ = "2025.12"
 
-e = 2.718281828459045
-inf = float("inf")
-nan = float("nan")
+e: float = 2.718281828459045
+inf: float = float("inf")
+nan: float = float("nan")
 newaxis = None
-pi = 3.141592653589793
+pi: float = 3.141592653589793
 
 
 def __getattr__(name: str) -> Any:

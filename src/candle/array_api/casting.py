@@ -99,13 +99,15 @@ class finfo:
             raise TypeError(
                 f"{given} is no dtype of floating point numbers: iinfo tells of integers"
             )
-        self.dtype = as_dtype(f"float{given.bits // 2}") if given.kind == "complex" else given
+        self.dtype: DType = (
+            as_dtype(f"float{given.bits // 2}") if given.kind == "complex" else given
+        )
         found = measure(frameworks.dtype_for("numpy", self.dtype))
-        self.bits = self.dtype.bits
-        self.eps = float(found.eps)
-        self.max = float(found.max)
-        self.min = float(found.min)
-        self.smallest_normal = float(found.smallest_normal)
+        self.bits: int = self.dtype.bits
+        self.eps: float = float(found.eps)
+        self.max: float = float(found.max)
+        self.min: float = float(found.min)
+        self.smallest_normal: float = float(found.smallest_normal)
 
 
 class iinfo:
@@ -124,12 +126,12 @@ class iinfo:
     __slots__ = ("bits", "dtype", "max", "min")
 
     def __init__(self, type: object, /) -> None:
-        self.dtype = _dtype_of(type)
+        self.dtype: DType = _dtype_of(type)
         if self.dtype.kind not in ("int", "uint"):
             raise TypeError(f"{self.dtype} is no dtype of integers: finfo tells of floating point")
-        self.bits = self.dtype.bits
-        self.max = (1 << (self.bits - (self.dtype.kind == "int"))) - 1
-        self.min = -self.max - 1 if self.dtype.kind == "int" else 0
+        self.bits: int = self.dtype.bits
+        self.max: int = (1 << (self.bits - (self.dtype.kind == "int"))) - 1
+        self.min: int = -self.max - 1 if self.dtype.kind == "int" else 0
 
 
 def _dtype_of(x: object) -> DType:

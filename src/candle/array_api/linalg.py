@@ -1,5 +1,8 @@
 """The `linalg` extension of the standard."""
 
+# `__getattr__` makes what `__all__` names.
+# pyright: reportUnsupportedDunderAll=false
+
 from __future__ import annotations
 
 from .delegated import defined as _defined

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
         def devices(self) -> int:
             """Say how many devices there are."""
+            ...
 
         def on(self, device: int, stream: int) -> AbstractContextManager[object]:
             """Make a device and a stream current; stream 0 stays the framework's own."""
+            ...
 
         def knows(self, dtype: DType) -> bool:
             """Say whether it casts from and to a dtype."""
+            ...
 
         def empty(self, nbytes: int) -> Any:
             """Give bytes that are not set."""

@@ -190,7 +190,7 @@ def name_of(framework: object, choice: tuple[str, ...]) -> str:
     """
     name = framework if isinstance(framework, str) else None
     if isinstance(framework, type(sys)):
-        name = framework.__name__
+        name = getattr(framework, "__name__", None)
     if name is None:
         cls = type(framework).__name__
         raise TypeError(f"a framework is named by a str or its module, not by an object of {cls}")

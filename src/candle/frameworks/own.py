@@ -25,7 +25,7 @@ class Lent:
     __slots__ = ("tensor",)
 
     def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
+        self.tensor: Tensor = tensor
 
 
 class PickleFrame(Lent):

@@ -10,7 +10,7 @@ from ..ledger import refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeGuard
 
 __all__ = ["DTYPES", "tensors_of"]
 
@@ -57,7 +57,7 @@ def tensors_of(value: Any, feature: Any, asked: dict[str, Any]) -> Any:
     return _made(value, {**asked, "dtype": asked["dtype"] or as_dtype(dtype)}, True)
 
 
-def _is_list(value: object) -> bool:
+def _is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
     return isinstance(value, list | tuple)
 
 

@@ -94,13 +94,13 @@ class Target:
         natively: Literal["numpy", "torch"] | None = None,
         tell: Callable[[], None] | None = None,
     ) -> None:
-        self.name = name
-        self.types = types
-        self.give = give
-        self.share = share
+        self.name: str = name
+        self.types: tuple[type, ...] = types
+        self.give: Callable[[Tensor, bool | None], Any] = give
+        self.share: Callable[[Tensor], Any] = share
         self.natively = natively
-        self.demand = demand
-        self.views = views
-        self.read_only = read_only
-        self.devices = devices
-        self.tell = tell
+        self.demand: Demand | None = demand
+        self.views: bool = views
+        self.read_only: bool = read_only
+        self.devices: bool = devices
+        self.tell: Callable[[], None] | None = tell

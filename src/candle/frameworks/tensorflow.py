@@ -35,7 +35,7 @@ _demand = _core.Demand(
 )
 
 
-def _stand_in(x: object) -> object:
+def _stand_in(x: Any) -> object:
     """Give the tensor itself, or a copy where its DLPack lacks the dtype.
 
     Exporting one of strings would end the process.

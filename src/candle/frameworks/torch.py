@@ -208,9 +208,9 @@ def _record_stream(storage: Any, stream: Any, index: int) -> None:
     """Tell torch's allocator of a stream that reads a block, so that it waits before it frees."""
     torch = sys.modules["torch"]
     block = torch.empty(0, dtype=torch.uint8, device=f"cuda:{index}").set_(storage)
-    handle = stream.__cuda_stream__
-    handle = (handle() if callable(handle) else handle)[1]
-    block.record_stream(torch.cuda.ExternalStream(handle, device=index))
+    given: Any = stream.__cuda_stream__
+    said: Any = given() if callable(given) else given
+    block.record_stream(torch.cuda.ExternalStream(said[1], device=index))
 
 
 def _tell_read_only() -> None:

@@ -47,9 +47,9 @@ class File:
     __slots__ = ("fd", "name", "size")
 
     def __init__(self, path: Path) -> None:
-        self.name = os.fsdecode(path)
+        self.name: str = os.fsdecode(path)
         # A pipe without a writer must not hold us up.
-        self.fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self.fd: int = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             found = os.fstat(self.fd)
             if not stat.S_ISREG(found.st_mode):
@@ -60,7 +60,7 @@ class File:
         except BaseException:
             self.close()
             raise
-        self.size = found.st_size
+        self.size: int = found.st_size
 
     def close(self) -> None:
         """Close it; mappings stay."""

@@ -72,10 +72,10 @@ class Member:
     __slots__ = ("begin", "dtype", "end", "shape")
 
     def __init__(self, dtype: DType, shape: tuple[int, ...], begin: int, end: int) -> None:
-        self.dtype = dtype
-        self.shape = shape
-        self.begin = begin
-        self.end = end
+        self.dtype: DType = dtype
+        self.shape: tuple[int, ...] = shape
+        self.begin: int = begin
+        self.end: int = end
 
 
 class Header:
@@ -84,8 +84,8 @@ class Header:
     __slots__ = ("members", "metadata")
 
     def __init__(self, members: dict[str, Member], metadata: dict[str, str]) -> None:
-        self.members = members
-        self.metadata = metadata
+        self.members: dict[str, Member] = members
+        self.metadata: dict[str, str] = metadata
 
 
 class _Twice(Exception):
@@ -162,7 +162,7 @@ def _metadata(found: object, fault: Callable[[str], ValueError]) -> dict[str, st
         if type(value) is not str:
             raise fault(f"{METADATA} holds texts only, and {key!r} is {_kind(value)}")
         try:
-            key.encode(), value.encode()
+            (key + value).encode()
         except UnicodeEncodeError:
             raise fault(f"{METADATA} {key!r} holds half a character (a surrogate)") from None
     return found
@@ -245,6 +245,10 @@ def _is_size(x: object) -> bool:
 
 
 def _kind(x: object) -> str:
-    return {dict: "an object", list: "a list", str: "a text", type(None): "null"}.get(
-        type(x), f"{x!r}"
-    )
+    names: dict[type, str] = {
+        dict: "an object",
+        list: "a list",
+        str: "a text",
+        type(None): "null",
+    }
+    return names.get(type(x), f"{x!r}")

@@ -66,7 +66,7 @@ class NpyFile:
     __slots__ = ("__array_interface__",)
 
     def __init__(self, interface: dict[str, Any]) -> None:
-        self.__array_interface__ = interface
+        self.__array_interface__: dict[str, Any] = interface
 
 
 class Format:
@@ -90,12 +90,12 @@ class Format:
     def __init__(
         self, dtype: DType, swapped: bool, fortran: bool, shape: tuple[int, ...], length: int
     ) -> None:
-        self.dtype = dtype
-        self.swapped = swapped
-        self.fortran = fortran
-        self.shape = shape
-        self.length = length
-        self.nbytes = dtype.itemsize
+        self.dtype: DType = dtype
+        self.swapped: bool = swapped
+        self.fortran: bool = fortran
+        self.shape: tuple[int, ...] = shape
+        self.length: int = length
+        self.nbytes: int = dtype.itemsize
         for extent in shape:
             self.nbytes *= extent
 

@@ -164,7 +164,7 @@ class Taken:
     def __init__(self, struct: Managed, name: str | None = None) -> None:
         self.struct = struct
         self.name = name
-        self.released = False
+        self.released: bool = False
 
     @property
     def info(self) -> TensorInfo:

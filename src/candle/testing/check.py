@@ -33,6 +33,7 @@ _CODES = {
 }
 _CAPSULE = "dltensor", "dltensor_versioned"
 _NEWEST = (1, 3)
+_UNVERSIONED: tuple[int, int] = (1, 0)
 _CapsuleType = type(_core.Tensor.__dlpack_c_exchange_api__)
 
 
@@ -322,7 +323,7 @@ def _faults(fields: capsules.TensorInfo) -> Iterator[tuple[str, str]]:
         return
     if any(extent < 0 for extent in fields.shape):
         yield "shape", f"it is {fields.shape}"
-    if fields.strides is None and fields.shape and (fields.version or (1, 0)) >= (1, 2):
+    if fields.strides is None and fields.shape and (fields.version or _UNVERSIONED) >= (1, 2):
         yield "strides", "they are NULL"
     if 0 in fields.shape:
         return

@@ -46,7 +46,7 @@ class ExchangeAPI:
 
     def __init__(self, address: int) -> None:
         self.address = address
-        self.table = DLPackExchangeAPI.from_address(address)
+        self.table: DLPackExchangeAPI = DLPackExchangeAPI.from_address(address)
 
     @property
     def version(self) -> tuple[int, int]:

@@ -68,7 +68,9 @@ class Report:
     def __init__(self, subject: str, findings: list[Finding]) -> None:
         order = list(CLAUSES)
         self.subject = subject
-        self.findings = sorted(findings, key=lambda finding: order.index(finding.clause))
+        self.findings: list[Finding] = sorted(
+            findings, key=lambda finding: order.index(finding.clause)
+        )
 
     @property
     def broken(self) -> list[Finding]:

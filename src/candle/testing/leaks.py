@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .._native import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 
 def live() -> dict[str, int]:
@@ -31,7 +31,7 @@ def live_tensors() -> int:
 
 
 @contextlib.contextmanager
-def assert_no_leak() -> Iterator[None]:
+def assert_no_leak() -> Generator[None]:
     """Assert that nothing which the block made outlives it.
 
     Counts as `live` does, before and after; collects cyclic garbage only if the counts differ.

@@ -147,13 +147,15 @@ class Producer:
             data, keep = aligned_block(raw)
         self.address = data
         self.keep = keep
-        self.shape = tuple(shape)
-        self.strides = compact_strides(shape) if isinstance(strides, str) else strides
-        self.dtype = (*dtype, 1)[:3]
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.strides: Sequence[int] | None = (
+            compact_strides(shape) if isinstance(strides, str) else strides
+        )
+        self.dtype: tuple[int, ...] = (*dtype, 1)[:3]
         self.ndim = ndim
         self.byte_offset = byte_offset
         self.device = device
-        self.device_answer = device if device_answer is None else device_answer
+        self.device_answer: object = device if device_answer is None else device_answer
         self.mode = mode
         self.version = version
         self.flags = flags
@@ -165,9 +167,9 @@ class Producer:
         self.returns = returns
         self.raises = raises
         self.calls: list[dict[str, Any]] = []
-        self.device_calls = 0
-        self.exports = 0
-        self.notes = Notes()
+        self.device_calls: int = 0
+        self.exports: int = 0
+        self.notes: Notes = Notes()
         self._structs: list[tuple[Managed, Any, Any]] = []
         _kept.append((self.notes, self._structs, keep))
 

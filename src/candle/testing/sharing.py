@@ -34,7 +34,7 @@ def _memory(x: Any) -> _Block:
     """Find where the elements of any tensor lie, without its framework and without a copy."""
     # candle and torch; before DLPack, which copies negative strides and refuses gradients
     if hasattr(x, "data_ptr") and hasattr(x, "stride"):
-        stride = x.stride() if callable(x.stride) else x.stride
+        stride: Any = x.stride() if callable(x.stride) else x.stride
         size = x.itemsize
         return _block(x.data_ptr(), tuple(x.shape), tuple(s * size for s in stride), size)
     interface = getattr(x, "__array_interface__", None)

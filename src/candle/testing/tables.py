@@ -194,5 +194,6 @@ def exchange_producer(
         exchange_capsule(table) if attribute is None else attribute
     )
     base = _WithDLPack if dlpack else ExchangeProducer
-    made: ExchangeProducer = type("ForeignTensor", (base,), members)(producer)
+    foreign: Any = type("ForeignTensor", (base,), members)
+    made: ExchangeProducer = foreign(producer)
     return made
