@@ -4,106 +4,24 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
 from typing import TYPE_CHECKING, Any
 
-import isolation
 import numpy as np
 import pytest
+from device_makers import Copies, Cupy, Torch
 
 import candle
-from candle.ledger import listening
 from candle.testing import info, live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from fake_driver import Driver
 
 pytestmark = pytest.mark.isolated(together="file")
 
 CUDA = (2, 0)
-
-
-class Cupy:
-    """Arrays of the stand-in for cupy. It has neither bfloat16 nor smaller floats."""
-
-    name = "cupy"
-
-    def __init__(self) -> None:
-        import fake_cupy
-
-        self.module = fake_cupy.install()
-
-    def array(self, values: Any, device: int = 0) -> Any:
-        with self.module.cuda.Device(device):
-            return self.module.asarray(values)
-
-    def on(self, stream: int, device: int = 0) -> Any:
-        import fake_cupy
-
-        return fake_cupy.CupyFramework(device).stream(stream)
-
-
-class Torch:
-    """Tensors of torch. Reversed ones it has not."""
-
-    name = "torch"
-
-    def __init__(self) -> None:
-        torch = pytest.importorskip("torch")
-        if torch.version.cuda is not None:
-            pytest.skip("torch has CUDA of its own")
-        import fake_torch_cuda
-
-        fake_torch_cuda.install()
-        self.module = torch
-
-    def array(self, values: Any, device: int = 0) -> Any:
-        host = self.module.from_numpy(np.array(values))
-        return self.module.empty_like(host, device=f"cuda:{device}").copy_(host)
-
-    def on(self, stream: int, device: int = 0) -> Any:
-        import fake_torch_cuda
-
-        return fake_torch_cuda.TorchFramework(device).stream(stream)
-
-
-@pytest.fixture(params=[Cupy, Torch], ids=lambda kind: kind.name)
-def maker(request: pytest.FixtureRequest, driver: Driver | None) -> Iterator[Any]:
-    """A framework that is the only one to make copies; None in the parent process."""
-    if not isolation.is_child():
-        yield None
-        return
-    made = request.param()
-    from candle.cuda import provider
-
-    other = {"cupy": "torch", "torch": "cupy"}[request.param.name]
-    kept = provider._loaded.copy()
-    provider._loaded.clear()
-    provider._loaded[other] = None  # as without CUDA
-    before = driver.counters()[:2]
-    yield made
-    driver.drain()
-    gc.collect()
-    assert driver.counters()[:2] == before
-    provider._loaded.clear()
-    provider._loaded.update(kept)
-
-
-class Copies(list[candle.Plan]):
-    """The copies within a block."""
-
-    def __enter__(self) -> Copies:
-        self._listening = listening(self.append)
-        self._listening.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._listening.__exit__(*error)
-
-    @property
-    def reasons(self) -> list[tuple[str, ...]]:
-        return [tuple(reason.code for reason in plan.reasons) for plan in self]
 
 
 def seen(driver: Driver, t: candle.Tensor, stream: int, dtype: str = "f") -> list[Any]:
@@ -765,3 +683,43 @@ def test_views_with_other_signs_get_their_values(
         assert ["conj_bit" in codes for codes in copies.reasons] == [True]
     with pytest.raises(candle.CopyError, match="resolve_conj"):
         candle.from_dlpack(z.conj(), copy=False)
+
+
+def odd_memory() -> dict[str, Any]:
+    """Arrays and tensors on the host whose values no row of items at their address has."""
+    fields = np.zeros(4, dtype=[("a", "i1"), ("b", "<f4")])
+    fields["b"] = np.arange(4)
+    made = {
+        "foreign byte order": np.arange(6, dtype=">i4").reshape(2, 3),
+        "halves in foreign order": np.arange(3, dtype=">f2"),
+        "complex in foreign order": np.arange(6, dtype=">c8")[::-2],
+        "fields of records": fields["b"],
+        "misaligned": np.frombuffer(b"\0" + fields["b"].tobytes(), "i1")[1:].view("<f4"),
+        "reversed": np.arange(6.0)[::-1],
+        "broadcast": np.broadcast_to(np.arange(3.0), (2, 3)),
+    }
+    if (torch := sys.modules.get("torch")) is not None:
+        pairs = torch.tensor([1 + 2j, 3 - 4j])
+        made["conjugate"] = pairs.conj()
+        made["negative"] = pairs.conj().imag
+    return made
+
+
+def test_values_and_not_bytes_go_to_a_device(maker: Any, driver: Driver) -> None:
+    for name, x in odd_memory().items():
+        here = candle.asarray(x)
+        for dtype in (None, "complex128"):
+            wanted = here.to(dtype).tolist() if dtype else here.tolist()
+            with Copies() as copies:
+                there = [candle.asarray(x, dtype=dtype, device="cuda:1")]
+            assert len(copies) == 1, name
+            assert copies[0].nbytes == there[0].nbytes, name
+            there.append(candle.tensor(x, dtype=dtype, device="cuda"))
+            there.append(candle.zeros(here.shape, dtype=dtype or here.dtype, device="cuda"))
+            there[-1][...] = x
+            there.append(candle.zeros((2, *here.shape), dtype=here.dtype, device="cuda"))
+            there[-1].copy_(x)
+            assert [t.to("cpu").tolist() for t in there[:3]] == [wanted] * 3, (name, dtype)
+            assert there[3].to("cpu").tolist() == [here.tolist()] * 2, name
+        with pytest.raises(candle.CopyError):
+            candle.asarray(x, device="cuda", copy=False)

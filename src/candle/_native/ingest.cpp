@@ -199,6 +199,21 @@ bool is_made(const Ingest& ingest, const Admission& admission) {
          ingest.request.into == nullptr;
 }
 
+/// Reasons for which no tensor over the memory has the source's values. Memory of a device with the
+/// first two is refused by its protocol, and its signs are turned by its framework.
+constexpr ReasonSet unsaid_reasons =
+    bit(Reason::byte_order) | bit(Reason::odd_stride) | sign_reasons;
+
+/// The copy of such memory to a device: made right on the host first.
+PyObject* put_right(const Ingest& ingest, const Admission& admission) {
+  const Ref right = Ref::steal(copy_of(state.tensor_type, admission.source, admission.demand));
+  auto* host = reinterpret_cast<Tensor*>(right.get());
+  if (host == nullptr) return nullptr;
+  Tensor* into = ingest.request.into;
+  if (into == nullptr) return device_copy(host, admission.demand);
+  return device_write(into, host) ? Py_NewRef(into->object()) : nullptr;
+}
+
 PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) {
   if (admission.decision.action == Action::share || is_made(ingest, admission))
     return share(ingest.type, admission.source, std::move(owner));
@@ -209,6 +224,7 @@ PyObject* make(const Ingest& ingest, const Admission& admission, Owner&& owner) 
   const bool as_it_lies = (admission.source.reasons & sign_reasons) == 0;
   if (!as_it_lies && !host_memory(admission.source.device)) return make_resolved(ingest);
   if (on_devices) {
+    if ((admission.decision.reasons & unsaid_reasons) != 0) return put_right(ingest, admission);
     const Ref shared = Ref::steal(share(state.tensor_type, admission.source, std::move(owner)));
     auto* there = reinterpret_cast<Tensor*>(shared.get());
     if (there == nullptr) return nullptr;

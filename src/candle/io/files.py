@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import reprlib
 import stat
 import sys
 from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .._native._core import Tensor
     from . import Path
 
-__all__ = ["File"]
+__all__ = ["File", "shown"]
 
 _KINDS = {
     stat.S_IFDIR: "a directory",
@@ -32,6 +33,15 @@ _KINDS = {
 _NO_RESERVE = 0x4000 if os.uname().machine in ("x86_64", "aarch64", "riscv64") else 0
 
 _AT_ONCE = 1 << 30  # bytes; the kernel reads no more than 2 GB in one call
+
+_words = reprlib.Repr()
+_words.maxstring = _words.maxother = _words.maxlong = 120
+_words.maxlist = _words.maxtuple = _words.maxdict = _words.maxset = 8
+
+
+def shown(x: object) -> str:
+    """Give the repr of what a file says, in a length that a message can have."""
+    return _words.repr(x)
 
 
 class File:

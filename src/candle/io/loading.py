@@ -5,8 +5,7 @@ from __future__ import annotations
 from .._native import _core
 from ..devices import as_device
 from ..frameworks.own import Lent
-from ..plan import CopyError
-from .files import File
+from .files import File, shown
 from .header import read_header
 
 TYPE_CHECKING = False
@@ -41,7 +40,7 @@ def load(path: Path, device: object, mmap: bool) -> dict[str, Tensor]:
         members = read_header(file).members
         if mmap:
             return _mapped(file, members, where)
-        return {name: _read(file, member, where) for name, member in members.items()}
+        return {name: _read(file, name, member, where) for name, member in members.items()}
 
 
 def _mapped(file: File, members: dict[str, Member], device: Device | None) -> dict[str, Tensor]:
@@ -51,13 +50,23 @@ def _mapped(file: File, members: dict[str, Member], device: Device | None) -> di
         t = _core.of_bytes(data[member.begin : member.end], member.shape, member.dtype.id)
         try:
             tensors[name] = _asarray(SafetensorsFile(t), device=device)
-        except CopyError as error:
-            error.add_note(f"this is tensor {name!r} of {file.name}")
+        except BufferError as error:
+            _note(error, name, file)
             raise
     return tensors
 
 
-def _read(file: File, member: Member, device: Device | None) -> Tensor:
+def _read(file: File, name: str, member: Member, device: Device | None) -> Tensor:
     t = _core.empty(member.shape, member.dtype.id)
     file.read_tensor(t, member.begin)
-    return t if device is None else t.to(device=device)
+    if device is None:
+        return t
+    try:
+        return t.to(device=device)
+    except BufferError as error:
+        _note(error, name, file)
+        raise
+
+
+def _note(error: BufferError, name: str, file: File) -> None:
+    error.add_note(f"this is tensor {shown(name)} of {file.name}")
