@@ -91,12 +91,13 @@ bool parse_stream_object(PyObject* object, Pending* pending) noexcept {
 }
 
 bool interface_stream(PyObject* interface, Pending* pending) noexcept {
-  PyObject* stream = PyDict_Check(interface) ? PyDict_GetItemString(interface, "stream") : nullptr;
-  if (stream == nullptr || stream == Py_None) return true;
+  PyObject* stream =
+      PyDict_Check(interface) ? PyDict_GetItemWithError(interface, state.names.stream) : nullptr;
+  if (stream == nullptr || stream == Py_None) return PyErr_Occurred() == nullptr;
   int overflow = 0;
   const bool zero = PyLong_Check(stream) && PyLong_AsLongLongAndOverflow(stream, &overflow) == 0;
   if (!zero && parse_handle(stream, pending)) return true;
-  PyErr_Clear();
+  if (!forgive()) return false;
   PyErr_Format(PyExc_BufferError,
                "the CUDA array interface has the stream %R; it is None, 1 (the legacy default "
                "stream), 2 (the thread's), or a handle",
@@ -105,9 +106,10 @@ bool interface_stream(PyObject* interface, Pending* pending) noexcept {
 }
 
 const std::byte* interface_address(PyObject* interface) noexcept {
-  PyObject* data = PyDict_Check(interface) ? PyDict_GetItemString(interface, "data") : nullptr;
-  if (data == nullptr || !PyTuple_Check(data) || PyTuple_GET_SIZE(data) != 2) return nullptr;
-  void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0));
+  PyObject* data =
+      PyDict_Check(interface) ? PyDict_GetItemWithError(interface, state.names.data) : nullptr;
+  const bool pair = data != nullptr && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2;
+  void* address = pair ? PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)) : nullptr;
   PyErr_Clear();
   return static_cast<const std::byte*>(address);
 }

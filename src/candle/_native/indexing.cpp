@@ -82,30 +82,32 @@ struct Builder {
 };
 
 /// An int, or a framework's integer without axes. Their `__index__` takes bools and tensors of one
-/// element too, which are masks and index arrays here.
-bool is_index(PyObject* item) {
-  if (PyLong_Check(item)) return !PyBool_Check(item);
-  if (!PyIndex_Check(item)) return false;
+/// element too, which are masks and index arrays here. -1 with an error set.
+int is_index(PyObject* item) {
+  if (PyLong_Check(item)) return PyBool_Check(item) ? 0 : 1;
+  if (!PyIndex_Check(item)) return 0;
   const Ref ndim = Ref::steal(PyObject_GetAttrString(item, "ndim"));
-  PyErr_Clear();
-  if (ndim && PyObject_IsTrue(ndim.get()) != 0) return false;
+  if (!forgive()) return -1;
+  const int has_axes = ndim ? PyObject_IsTrue(ndim.get()) : 0;
+  if (!forgive()) return -1;
+  if (has_axes != 0) return 0;
   const Ref dtype = Ref::steal(PyObject_GetAttrString(item, "dtype"));
-  PyErr_Clear();
+  if (!forgive()) return -1;
   const Ref name = dtype ? Ref::steal(PyObject_Str(dtype.get())) : Ref();
   const char* text = name ? PyUnicode_AsUTF8(name.get()) : "";
-  PyErr_Clear();
-  return text == nullptr || std::strstr(text, "bool") == nullptr;
+  if (!forgive()) return -1;
+  return text == nullptr || std::strstr(text, "bool") == nullptr ? 1 : 0;
 }
 
-/// Whether an index makes a view: it holds nothing but ints, slices, None and the ellipsis.
-bool is_basic(PyObject* const* items, Py_ssize_t count) {
+/// Whether an index makes a view: it holds nothing but ints, slices, None and the ellipsis. -1 with
+/// an error set.
+int is_basic(PyObject* const* items, Py_ssize_t count) {
   for (Py_ssize_t i = 0; i < count; i++) {
     PyObject* item = items[i];
-    if (item != Py_None && item != Py_Ellipsis && !PySlice_Check(item) && !is_index(item)) {
-      return false;
-    }
+    if (item == Py_None || item == Py_Ellipsis || PySlice_Check(item)) continue;
+    if (const int found = is_index(item); found != 1) return found;
   }
-  return true;
+  return 1;
 }
 
 /// What stands between the brackets.
@@ -185,7 +187,9 @@ PyObject* index_tensor(PyObject* self, PyObject* index) {
     return drop_first_axis(tensor, at);
   }
   const Items items(index);
-  if (!is_basic(items.first, items.count)) {
+  const int basic = is_basic(items.first, items.count);
+  if (basic < 0) return nullptr;
+  if (basic == 0) {
     return PyObject_CallFunctionObjArgs(state.hooks.pick, self, index, nullptr);
   }
   Builder builder(tensor);
@@ -209,7 +213,9 @@ int assign_index(PyObject* self, PyObject* index, PyObject* value) {
     return -1;
   }
   const Items items(index);
-  if (!is_basic(items.first, items.count)) {
+  const int basic = is_basic(items.first, items.count);
+  if (basic < 0) return -1;
+  if (basic == 0) {
     return bool(Ref::steal(
                PyObject_CallFunctionObjArgs(state.hooks.place, self, index, value, nullptr)))
                ? 0

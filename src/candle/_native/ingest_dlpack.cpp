@@ -125,7 +125,10 @@ bool ask_device(const Ingest& ingest, const TypeRecord& record, Announced* annou
     return false;
   }
   *announced = {true, {static_cast<DLDeviceType>(type), static_cast<int32_t>(id)}};
-  return true;
+  if (announced->device.device_type == type && announced->device.device_id == id) return true;
+  PyErr_Format(PyExc_BufferError, "%s.__dlpack_device__() gives %R, which no device has",
+               ingest.producer(), answer.get());
+  return false;
 }
 
 Ref ask_host_capsule(PyObject* method, bool legacy) {

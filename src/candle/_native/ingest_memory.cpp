@@ -75,15 +75,22 @@ bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
 
 // --- the array interface, a dict ---
 
-/// Entry of the dict, None like absence. Held: code of the producer's may change the dict.
-Ref entry(PyObject* interface, const char* key) {
-  Ref value = Ref::borrow(PyDict_GetItemString(interface, key));
-  return value.get() == Py_None ? Ref() : std::move(value);
+/// Entry of the dict, None like absence. Held: code of the producer's may change the dict. False
+/// with an error set: one that cannot be read is not absent.
+bool entry(const Ingest& ingest, PyObject* interface, PyObject* key, Ref* value) {
+  *value = Ref::borrow(PyDict_GetItemWithError(interface, key));
+  if (!*value && PyErr_Occurred() != nullptr) {
+    blame_producer(ingest.producer());
+    return false;
+  }
+  if (value->get() == Py_None) *value = Ref();
+  return true;
 }
 
 /// The pointer of the interface, or the memory of a buffer it names instead. Fills owner.
 bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* owner) {
-  const Ref data = entry(interface, "data");
+  Ref data;
+  if (!entry(ingest, interface, state.names.data, &data)) return false;
   if (data && PyTuple_Check(data.get())) {
     if (PyTuple_GET_SIZE(data.get()) != 2 || !PyLong_Check(PyTuple_GET_ITEM(data.get(), 0))) {
       return bad_interface(ingest, "data is not a tuple of address and read-only flag");
@@ -91,10 +98,8 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
     static_assert(sizeof(void*) == sizeof(unsigned long long));
     source->data =
         reinterpret_cast<std::byte*>(PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(data.get(), 0)));
-    if (PyErr_Occurred()) {
-      PyErr_Clear();
-      return bad_interface(ingest, "the address does not fit a pointer");
-    }
+    if (PyErr_Occurred())
+      return forgive() && bad_interface(ingest, "the address does not fit a pointer");
     const int read_only = PyObject_IsTrue(PyTuple_GET_ITEM(data.get(), 1));
     if (read_only < 0) {
       blame_producer(ingest.producer());
@@ -119,13 +124,11 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
     const int64_t available = view->len;
     *owner = Owner::buffer(view);
     int64_t offset = 0;
-    if (const Ref number = entry(interface, "offset")) {
-      offset = PyLong_AsLongLong(number.get());
-      if (PyErr_Occurred()) {
-        PyErr_Clear();
-        return bad_interface(ingest, "its offset is not an int of 64 bits");
-      }
-    }
+    Ref number;
+    if (!entry(ingest, interface, state.names.offset, &number)) return false;
+    if (number) offset = PyLong_AsLongLong(number.get());
+    if (PyErr_Occurred())
+      return forgive() && bad_interface(ingest, "its offset is not an int of 64 bits");
     const int64_t item = item_bytes(dtype_table[source->dtype].dlpack);
     source->size = count_elements(source->ndim, source->shape);
     if (source->size < 0)
@@ -156,26 +159,27 @@ bool locate(const Ingest& ingest, PyObject* interface, Source* source, Owner* ow
 bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, int64_t* shape,
                      int64_t* strides) {
   if (!PyDict_Check(interface)) return bad_interface(ingest, "it is not a dict");
-  if (entry(interface, "mask")) {
+  Ref mask, typestr, extents, steps;
+  if (!entry(ingest, interface, state.names.mask, &mask)) return false;
+  if (mask) {
     refuse_by(source->route, "masked", "the array has a mask, which candle does not carry",
               ingest.from());
     return false;
   }
-  const Ref typestr = entry(interface, "typestr");
+  if (!entry(ingest, interface, state.names.typestr, &typestr)) return false;
   Py_ssize_t length = 0;
   const char* text = typestr && PyUnicode_Check(typestr.get())
                          ? PyUnicode_AsUTF8AndSize(typestr.get(), &length)
                          : nullptr;
   if (text == nullptr || std::strlen(text) != static_cast<size_t>(length)) {
-    PyErr_Clear();
-    return bad_interface(ingest, "it has no typestr");
+    return forgive() && bad_interface(ingest, "it has no typestr");
   }
   source->dtype = parse_typestr(text, &source->swapped);
   if (source->dtype == unknown_dtype) {
     no_such_dtype(ingest, source->route, text);
     return false;
   }
-  const Ref extents = entry(interface, "shape");
+  if (!entry(ingest, interface, state.names.shape, &extents)) return false;
   if (!extents || !PyTuple_Check(extents.get()))
     return bad_interface(ingest, "its shape is not a tuple");
   source->ndim = parse_extents(extents.get(), shape, "shape");
@@ -184,7 +188,7 @@ bool parse_interface(const Ingest& ingest, PyObject* interface, Source* source, 
     return false;
   }
   source->shape = shape;
-  const Ref steps = entry(interface, "strides");
+  if (!entry(ingest, interface, state.names.strides, &steps)) return false;
   if (steps) {
     if (!PyTuple_Check(steps.get()) || PyTuple_GET_SIZE(steps.get()) != source->ndim) {
       return bad_interface(ingest, "its strides are not a tuple as long as the shape");
@@ -295,7 +299,8 @@ bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** resu
   source.read_only = read_only;
   Owner owner;
   if (!parse_interface(ingest, interface.get(), &source, shape, strides)) return true;
-  const Ref data = entry(interface.get(), "data");
+  Ref data;
+  if (!entry(ingest, interface.get(), state.names.data, &data)) return true;
   if (!data || !PyTuple_Check(data.get())) {
     bad_interface(ingest, "data is not a tuple of address and read-only flag");
     return true;

@@ -28,11 +28,11 @@ Ref full_name(PyTypeObject* type) {
   if (type == state.tensor_type) return Ref::steal(PyUnicode_FromString("candle"));
   PyObject* object = reinterpret_cast<PyObject*>(type);
   const Ref module = Ref::steal(PyObject_GetAttrString(object, "__module__"));
-  PyErr_Clear();
+  if (!forgive()) return {};
   Ref name = Ref::steal(PyObject_GetAttrString(object, "__qualname__"));
   if (!module || !name || !PyUnicode_Check(module.get()) ||
       PyUnicode_CompareWithASCIIString(module.get(), "builtins") == 0) {
-    PyErr_Clear();
+    if (!forgive()) return {};
     return name ? std::move(name) : Ref::steal(PyUnicode_FromString(type->tp_name));
   }
   return Ref::steal(PyUnicode_FromFormat("%U.%U", module.get(), name.get()));
@@ -78,7 +78,7 @@ void blame_producer(const char* producer, const char* fails_to) noexcept {
   Ref cause = Ref::steal(value);
   Ref owned_traceback = Ref::steal(traceback);
   const Ref words = Ref::steal(PyObject_Str(value));
-  if (!words) PyErr_Clear();  // it cannot even say what is wrong
+  if (!forgive()) return;  // else it cannot even say what is wrong
   PyErr_Format(PyExc_BufferError, words ? "%s does not %s: %s: %U" : "%s does not %s: %s", producer,
                fails_to, Py_TYPE(value)->tp_name, words.get());
   PyErr_Fetch(&type, &value, &traceback);

@@ -38,13 +38,25 @@ class Ref {
 /// Drops one reference that was kept outside a Ref, in a C struct.
 inline void drop(PyObject* object) { Py_XDECREF(object); }
 
-/// Puts a pending exception aside for as long as code runs that may call into Python.
+/// Drops a pending error that only says no; one of memory, or an interrupt, stays, and is told.
+/// Whether none is left.
+[[nodiscard]] inline bool forgive() {
+  if (PyErr_Occurred() == nullptr) return true;
+  if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+    return false;
+  PyErr_Clear();
+  return true;
+}
+
+/// Puts a pending exception aside for as long as code runs that may call into Python. What that
+/// leaves behind is nobody's answer: it is printed.
 class PendingError {
  public:
   PendingError() {
     if (PyErr_Occurred()) PyErr_Fetch(&type_, &value_, &traceback_);
   }
   ~PendingError() {
+    if (PyErr_Occurred() != nullptr) PyErr_WriteUnraisable(nullptr);
     if (type_ != nullptr) PyErr_Restore(type_, value_, traceback_);
   }
   PendingError(const PendingError&) = delete;

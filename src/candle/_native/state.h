@@ -29,6 +29,12 @@ struct Names {
   PyObject* max_version;
   PyObject* dl_device;
   PyObject* stream;
+  PyObject* data;
+  PyObject* mask;
+  PyObject* offset;
+  PyObject* shape;
+  PyObject* strides;
+  PyObject* typestr;
   PyObject* copy;
   PyObject* dtype;
   PyObject* device;

@@ -112,25 +112,24 @@ bool fill(TypeRecord* record, PyObject* answer) {
 }
 
 /// A type nobody knows by name may carry a table of its own. An inherited one is not trusted: a
-/// subclass's objects need not be plain memory.
-void look_for_table(TypeRecord* record) {
-  if (record->type == state.tensor_type) return;  // candle's own table is for others
+/// subclass's objects need not be plain memory. False with an error set.
+bool look_for_table(TypeRecord* record) {
+  if (record->type == state.tensor_type) return true;  // candle's own table is for others
   PyObject* members = record->type->tp_dict;
   PyObject* capsule =
       members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
-  if (capsule == nullptr) {
-    PyErr_Clear();
-    return;
-  }
+  if (capsule == nullptr) return forgive();
   record->table = table_in(capsule);
   if (record->table != nullptr) record->kind = TypeKind::foreign_exchange;
+  return true;
 }
 
-/// Whether a type has a method; what its metaclass may raise is no answer.
-bool has_method(PyTypeObject* type, PyObject* name) {
+/// Whether a type has a method; what its metaclass may raise is no answer. False with an error set
+/// where nothing can be said: what is found here is kept for good.
+bool has_method(PyTypeObject* type, PyObject* name, bool* has) {
   const Ref method = Ref::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-  PyErr_Clear();
-  return method && method.get() != Py_None;
+  *has = method && method.get() != Py_None;
+  return forgive();
 }
 
 constexpr char record_name[] = "candle type record";
@@ -179,12 +178,16 @@ TypeRecord* make_record(PyTypeObject* type) {
           : Ref::steal(PyObject_CallFunctionObjArgs(state.hooks.recognise, object, nullptr));
   if (!answer) return nullptr;
   if (answer.get() == Py_None) {
-    look_for_table(record.get());
+    if (!look_for_table(record.get())) return nullptr;
   } else if (!fill(record.get(), answer.get())) {
     return nullptr;
   }
-  record->dlpack_and_arrow =
-      has_method(type, state.names.dlpack) && has_method(type, state.names.arrow_c_array);
+  bool dlpack, arrow;
+  if (!has_method(type, state.names.dlpack, &dlpack) ||
+      !has_method(type, state.names.arrow_c_array, &arrow)) {
+    return nullptr;
+  }
+  record->dlpack_and_arrow = dlpack && arrow;
   return watch(record.get()) ? record.release() : nullptr;
 }
 
@@ -222,12 +225,16 @@ const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
   return record;
 }
 
+static constexpr int most_links = 64;
+
 const DLPackExchangeAPI* table_in(PyObject* capsule) noexcept {
   if (!PyCapsule_IsValid(capsule, "dlpack_exchange_api")) return nullptr;
   const auto* header = static_cast<const DLPackExchangeAPIHeader*>(
       PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
-  while (header != nullptr && header->version.major != DLPACK_MAJOR_VERSION)
-    header = header->prev_api;
+  // A chain of older versions ends; one that leads round in a circle has no table.
+  for (int links = 0; header != nullptr && header->version.major != DLPACK_MAJOR_VERSION; links++) {
+    header = links < most_links ? header->prev_api : nullptr;
+  }
   const auto* table = reinterpret_cast<const DLPackExchangeAPI*>(header);
   return table != nullptr && table->managed_tensor_from_py_object_no_sync != nullptr ? table
                                                                                      : nullptr;

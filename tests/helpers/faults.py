@@ -1,0 +1,59 @@
+"""The native helper of tests/hostile: failing allocations, and slots that leave errors behind."""
+
+from __future__ import annotations
+
+import ctypes as C
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fake_driver
+
+from candle._native import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SOURCES = Path(__file__).parents[1] / "hostile" / "faults"
+
+
+class Faults:
+    """The helper, loaded into this process, with its hooks put in."""
+
+    def __init__(self) -> None:
+        library = C.PyDLL(str(fake_driver.build_library(SOURCES, "faults.so")))
+        library.install.argtypes, library.install.restype = [C.c_char_p], C.c_long
+        library.call.argtypes = [C.py_object, C.c_int, C.c_long, C.c_int]
+        library.call.restype = C.py_object
+        library.seen.restype = library.failed.restype = library.handed_out.restype = C.c_long
+        library.prepare.argtypes, library.prepare.restype = [C.c_void_p, C.c_void_p], None
+        self.library = library
+        assert _core.__file__ is not None
+        self.addresses = library.install(_core.__file__.encode())
+
+    def address(self, name: str) -> int:
+        """Where one of the helper's functions lies."""
+        found = C.cast(getattr(self.library, name), C.c_void_p).value
+        assert found is not None
+        return found
+
+    def call(
+        self, function: Callable[[], Any], at: int = -1, *, native: bool = False, last: bool = False
+    ) -> Any:
+        """Call a function while allocation number `at` fails; with `last`, all those behind too."""
+        return self.library.call(function, native, at, last)
+
+    def each(self, *, native: bool) -> Iterator[tuple[str, Callable[[Callable[[], Any]], Any]]]:
+        """For each allocation that a move makes: words for it, and what to call the move by.
+
+        First each fails alone, then with all that come behind it.
+        """
+        for last in (False, True):
+            for at in range(10_000):
+                word = f"allocation {at}{' and on' * last}"
+                yield word, lambda move, at=at, last=last: self.call(
+                    move, at, native=native, last=last
+                )
+                if self.library.failed() == 0:
+                    break
+            else:
+                raise AssertionError("this never ends")

@@ -1,0 +1,51 @@
+// Native functions of a producer that leave an error of Python's set, whatever they return.
+#include "faults.h"
+
+namespace {
+
+void* given = nullptr;  // what the slots hand out
+long handed = 0;        // how often they did
+void (*forward)(void*) = nullptr;
+
+int hand_out(void** out, int code) {
+  *out = given;
+  handed++;
+  return code;
+}
+
+void complain() { PyErr_SetString(PyExc_RuntimeError, "left behind"); }
+
+}  // namespace
+
+/// What `slot` gives, and the deleter that `deleter` calls first.
+EXPORTED void prepare(void* managed, void* deleter) {
+  given = managed;
+  handed = 0;
+  forward = reinterpret_cast<void (*)(void*)>(deleter);
+}
+
+/// A sound slot of an exchange table, with no Python in it.
+EXPORTED int gives(PyObject*, void** out) {
+  return hand_out(out, 0);
+}
+
+/// How often a slot has given something since `prepare`.
+EXPORTED long handed_out() { return handed; }
+
+/// A slot that gives what it should, but leaves an error set.
+EXPORTED int gives_with_error(PyObject*, void** out) {
+  complain();
+  return hand_out(out, 0);
+}
+
+/// Leaves an error set and says that it failed, and gives something all the same.
+EXPORTED int fails_with_result(PyObject*, void** out) {
+  complain();
+  return hand_out(out, -1);
+}
+
+/// A deleter that leaves an error set. It is called with the GIL.
+EXPORTED void deletes_with_error(void* managed) {
+  forward(managed);
+  complain();
+}
