@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 SOURCES = Path(__file__).parents[1] / "hostile" / "faults"
 
 
+def build() -> Path:
+    """Compile the helper; returns the library's path."""
+    return fake_driver.build_library(SOURCES, "faults.so")
+
+
 class Faults:
     """The helper, loaded into this process, with its hooks put in."""
 
     def __init__(self) -> None:
-        library = C.PyDLL(str(fake_driver.build_library(SOURCES, "faults.so")))
+        library = C.PyDLL(str(build()))
         library.install.argtypes, library.install.restype = [C.c_char_p], C.c_long
         library.call.argtypes = [C.py_object, C.c_int, C.c_long, C.c_int]
         library.call.restype = C.py_object
@@ -50,8 +55,9 @@ class Faults:
         for last in (False, True):
             for at in range(10_000):
                 word = f"allocation {at}{' and on' * last}"
-                yield word, lambda move, at=at, last=last: self.call(
-                    move, at, native=native, last=last
+                yield (
+                    word,
+                    lambda move, at=at, last=last: self.call(move, at, native=native, last=last),
                 )
                 if self.library.failed() == 0:
                     break

@@ -126,9 +126,7 @@ IN = {
     "DLPack, old signature": Road(producer(False, False), take, values),
     "DLPack, copied": Road(producer(), lambda x: take(x, copy=True), values),
     "DLPack, cast": Road(producer(), lambda x: take(x, dtype="float64"), values),
-    "DLPack, misaligned": Road(
-        producer(data=b"\0" + DATA, byte_offset=1), take, values
-    ),
+    "DLPack, misaligned": Road(producer(data=b"\0" + DATA, byte_offset=1), take, values),
     "legacy capsule": Road(capsule(False), take, values),
     "versioned capsule": Road(capsule(True), take, values),
     "capsule, copied": Road(capsule(True), lambda x: take(x, copy=True), values),
@@ -143,9 +141,7 @@ IN = {
     "numpy, foreign byte order": Road(lambda: np.array(NUMBERS, ">f4"), candle.asarray, values),
     "list": Road(lambda: list(NUMBERS), candle.asarray, values),
     "sequence": Road(Numbers, candle.asarray, values),
-    "list of tensors": Road(
-        lambda: [Ready(), tensor()], lambda x: candle.asarray(x)[0], values
-    ),
+    "list of tensors": Road(lambda: [Ready(), tensor()], lambda x: candle.asarray(x)[0], values),
     "Tensor": Road(producer(), candle.Tensor, values),
     "tensor": Road(tensor, candle.tensor, values),
     "copy into": Road(producer(), lambda x: candle.zeros(4).copy_(x), values),
@@ -161,7 +157,6 @@ IN = {
         values,
     ),
 }
-
 
 
 def backwards() -> candle.Tensor:
@@ -182,9 +177,7 @@ OUT = {
     "versioned DLPack": Road(
         tensor, lambda t: t.__dlpack__(max_version=(1, 3)), lambda c: take(c).tolist()
     ),
-    "DLPack, copied": Road(
-        tensor, lambda t: t.__dlpack__(copy=True), lambda c: take(c).tolist()
-    ),
+    "DLPack, copied": Road(tensor, lambda t: t.__dlpack__(copy=True), lambda c: take(c).tolist()),
     "DLPack, negative strides": Road(
         backwards, lambda t: t.__dlpack__(max_version=(1, 3)), lambda c: take(c).tolist()
     ),

@@ -31,6 +31,7 @@ class Replacement:
     def __init__(self, path: AnyPath) -> None:
         self._place = Path(os.path.realpath(os.fsdecode(path)))  # of a loop, too
         mode = _mode(self._place)
+        self._fd = -1
         self._beside = self._place.with_name(f".candle-{os.urandom(8).hex()}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -55,27 +56,24 @@ class Replacement:
         return self
 
     def __exit__(self, kind: object, *exc_info: object) -> None:
-        if kind is not None:
-            self._drop()
-            return
         try:
-            os.fsync(self._fd)
-        except BaseException:
+            if kind is None:
+                os.fsync(self._fd)
+                self._beside.rename(self._place)
+        finally:  # an interrupt may come when it has its new name
             self._drop()
-            raise
-        try:
-            os.close(self._fd)
-            self._beside.rename(self._place)
-        except BaseException:  # an interrupt may come when it has its new name
-            self._beside.unlink(missing_ok=True)
-            raise
-        _sync_folder(self._place.parent)
+        if kind is None:
+            _sync_folder(self._place.parent)
+
+    def __del__(self) -> None:
+        """Drop what was interrupted before the block began, or in the middle of its end."""
+        if getattr(self, "_fd", -1) >= 0:
+            self._drop()
 
     def _drop(self) -> None:
-        try:
-            os.close(self._fd)
-        finally:
-            self._beside.unlink()
+        self._beside.unlink(missing_ok=True)
+        fd, self._fd = self._fd, -1
+        os.close(fd)
 
 
 def _mode(place: Path) -> int | None:
