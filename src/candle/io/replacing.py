@@ -59,6 +59,7 @@ class Replacement:
         try:
             if kind is None:
                 os.fsync(self._fd)
+                self._close()  # may tell of a failure, too
                 self._beside.rename(self._place)
         finally:  # an interrupt may come when it has its new name
             self._drop()
@@ -72,8 +73,12 @@ class Replacement:
 
     def _drop(self) -> None:
         self._beside.unlink(missing_ok=True)
+        self._close()
+
+    def _close(self) -> None:
         fd, self._fd = self._fd, -1
-        os.close(fd)
+        if fd >= 0:
+            os.close(fd)
 
 
 def _mode(place: Path) -> int | None:
