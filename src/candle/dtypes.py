@@ -159,6 +159,15 @@ def as_dtype(dtype: object, /) -> DType:
     )
 
 
+def is_dtype(x: object) -> builtins.bool:
+    """Whether as_dtype() takes something."""
+    try:
+        as_dtype(x)
+    except TypeError:
+        return False
+    return True
+
+
 def _find(x: object) -> DType | None:
     """Give the DType that `x` equals, if there is one."""
     if type(x) is DType:
@@ -313,6 +322,7 @@ __all__ = [
     "int16",
     "int32",
     "int64",
+    "is_dtype",
     "u8",
     "u16",
     "u32",

@@ -22,6 +22,7 @@ LINES = (
     ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours", "attaching"),
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling", "pickling", "engines"),
+    ("views", "doors"),
     ("tensor", "delegating"),
     ("operators", "numpy_protocols", "reductions", "hf_methods"),
     ("explain", "memory", "trees", "copies", "convert", "accepting"),
