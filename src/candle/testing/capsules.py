@@ -68,6 +68,11 @@ def capsule_name(capsule: object) -> str | None:
     return None if name is None else name.decode()
 
 
+def rename(capsule: object, name: bytes) -> None:
+    """Give a capsule another name."""
+    _set_name(capsule, static_name(name))
+
+
 def capsule_address(capsule: object, name: str) -> int:
     """Return what a capsule points to. ``ValueError`` if it has another name."""
     address: int = _get_pointer(capsule, name.encode())
@@ -220,5 +225,5 @@ def take(capsule: object) -> Taken:
     struct = managed(capsule)
     if name is None or name.startswith("used_"):
         raise ValueError(f"the capsule is named {name!r}: it was consumed before")
-    _set_name(capsule, static_name(b"used_" + name.encode()))
+    rename(capsule, b"used_" + name.encode())
     return Taken(struct, name)

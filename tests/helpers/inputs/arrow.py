@@ -6,16 +6,16 @@ overflows, because an Arrow buffer does not say how long it is.
 
 from __future__ import annotations
 
-import random
 import struct
-import sys
 from typing import TYPE_CHECKING, Any
 
 import arrow_structs as arrow
 
 import candle
+from candle.testing import assert_no_leak
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
 ROWS = 24  # that every node has room for, and ITEMS in what its lists hold
@@ -132,38 +132,32 @@ def change_schema(rng: random.Random, node: arrow.Schema) -> None:
         node.release = None
 
 
-def main(seed: int, count: int) -> None:
-    rng = random.Random(seed)
-    good = 0
-    for _ in range(count):
-        schema, data = rng.choice(KINDS)(rng, ROWS)
-        kept = [nodes(schema), nodes(data)]
-        for _ in range(rng.choice((0, 1, 1, 2))):
-            if rng.random() < 0.6:
-                change_array(rng, rng.choice(kept[1]))
-            else:
-                change_schema(rng, rng.choice(kept[0]))
-        asked: dict[str, Any] = {
-            "nulls": rng.choice(("error", "mask", 0)),
-            "chunks": rng.choice(("copy", "list")),
-            "times": rng.choice(("error", "integers")),
-        }
-        if rng.random() < 0.3:
-            asked["dtype"] = rng.choice(("float32", "int8", "bool"))
-        producer = arrow.Exporter(schema, data)
-        before = producer.releases
+def run(rng: random.Random) -> str:
+    schema, data = rng.choice(KINDS)(rng, ROWS)
+    kept = [nodes(schema), nodes(data)]
+    for _ in range(rng.choice((0, 1, 1, 2))):
+        if rng.random() < 0.6:
+            change_array(rng, rng.choice(kept[1]))
+        else:
+            change_schema(rng, rng.choice(kept[0]))
+    asked: dict[str, Any] = {
+        "nulls": rng.choice(("error", "mask", 0)),
+        "chunks": rng.choice(("copy", "list")),
+        "times": rng.choice(("error", "integers")),
+    }
+    if rng.random() < 0.3:
+        asked["dtype"] = rng.choice(("float32", "int8", "bool"))
+    producer = arrow.Exporter(schema, data)
+    before = producer.releases
+    with assert_no_leak():
         try:
             made = candle.from_arrow(producer, **asked)
-        except (BufferError, ValueError):  # the second for a fill value that does not fit
-            continue
-        good += 1
+        except (BufferError, ValueError) as error:  # the second for a fill value that does not fit
+            return f"{type(error).__name__} {str(error)[:40]}"
         for part in made if isinstance(made, list) else [made]:
             for t in part if isinstance(part, tuple) else [part]:
                 t.tolist()
+        shape = f"{type(made).__name__} {asked}"
         del made, part, t
-        assert producer.releases == before + 1
-    print(good)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    assert producer.releases == before + 1
+    return shape
