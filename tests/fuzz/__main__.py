@@ -83,7 +83,9 @@ class Worker:
         self.state.unlink()
 
 
-def run(options: argparse.Namespace, folder: Path) -> tuple[collections.Counter[str], dict[str, dict[str, str]]]:
+def run(
+    options: argparse.Namespace, folder: Path
+) -> tuple[collections.Counter[str], dict[str, dict[str, str]]]:
     """Keep the workers at work until the time is up."""
     totals: collections.Counter[str] = collections.Counter()
     failures: dict[str, dict[str, str]] = {}
@@ -136,7 +138,10 @@ def main() -> int:
     parser.add_argument("--engine", choices=("auto", "seeded", "atheris"), default="seeded")
     parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
     parser.add_argument(
-        "--libraries", nargs="*", default=[], help="loaded, so that chains go by them: torch, tvm_ffi"
+        "--libraries",
+        nargs="*",
+        default=[],
+        help="loaded, so that chains go by them: torch, tvm_ffi",
     )
     parser.add_argument("--corpus", help="a folder for inputs that showed something new")
     parser.add_argument("--keep", action="store_true", help="make tests of what is found")

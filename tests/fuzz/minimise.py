@@ -50,7 +50,11 @@ def minimised(target: str, data: bytes, most: int = 400) -> bytes:
             if most <= 0:
                 break
             if len(candidate) <= len(data) and ending(target, candidate):
-                data = candidate.rstrip(b"\0") if ending(target, candidate.rstrip(b"\0")) else candidate
+                data = (
+                    candidate.rstrip(b"\0")
+                    if ending(target, candidate.rstrip(b"\0"))
+                    else candidate
+                )
                 progress = True
                 break
     return data

@@ -339,9 +339,15 @@ bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** 
     *result = refused_by_table(ingest, record);
     return true;
   }
-  if (managed == nullptr) {
+  const bool contradicts_itself =
+      record.kind == TypeKind::foreign_exchange && PyErr_Occurred() != nullptr;
+  if (managed == nullptr && !contradicts_itself) {
     PyErr_Format(PyExc_BufferError, "the C exchange table of %s gives no tensor",
                  ingest.producer());
+  }
+  if (managed == nullptr || contradicts_itself) {
+    // Whether what comes with an error is anybody's is not said: leaking it is safe.
+    if (contradicts_itself) *result = refused_by_table(ingest, record);
     return true;
   }
   Owner owner = Owner::versioned(managed);

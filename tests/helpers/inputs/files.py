@@ -22,7 +22,17 @@ if TYPE_CHECKING:
 WORDS = (
     *(b"{", b"}", b"[", b"]", b'"', b",", b":", b"\\", b"\0", b" ", b"0", b"-1", b"1e9", b"null"),
     *(b'"shape"', b'"dtype"', b'"data_offsets"', b"__metadata__", b"F32", b"BOOL", b"F4", b"99"),
-    *(b"True", b"False", b"(", b")", b"'<f4'", b"'|b1'", b"'O'", b"'fortran_order'", b"18446744073"),
+    *(
+        b"True",
+        b"False",
+        b"(",
+        b")",
+        b"'<f4'",
+        b"'|b1'",
+        b"'O'",
+        b"'fortran_order'",
+        b"18446744073",
+    ),
 )
 
 

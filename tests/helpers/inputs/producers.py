@@ -316,7 +316,10 @@ def move(rng: random.Random, producer: Hostile, readable: bool) -> str:
             assert result.ndim == len(result.stride)
             if readable:
                 if "dtype" not in keywords:
-                    assert right_values(producer, result), (result.tolist(), expected.values(producer))
+                    assert right_values(producer, result), (
+                        result.tolist(),
+                        expected.values(producer),
+                    )
                 with contextlib.suppress(candle.CopyError, Own):  # of what is around
                     word += use(rng, result)
         del result

@@ -1,4 +1,6 @@
 // Native functions of a producer that leave an error of Python's set, whatever they return.
+#include <cstdlib>
+
 #include "faults.h"
 
 namespace {
@@ -48,4 +50,10 @@ EXPORTED int fails_with_result(PyObject*, void** out) {
 EXPORTED void deletes_with_error(void* managed) {
   forward(managed);
   complain();
+}
+
+/// Calls a deleter when the process exits: after the interpreter's end.
+EXPORTED void release_at_exit(void* managed, void* deleter) {
+  prepare(managed, deleter);
+  std::atexit([] { forward(given); });
 }
