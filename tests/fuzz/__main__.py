@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import importlib
 import importlib.util
 import json
 import os
@@ -104,15 +105,17 @@ def run(
         time.sleep(0.05)
 
 
-def report(failures: dict[str, dict[str, str]], keep: bool) -> None:
+def report(failures: dict[str, dict[str, str]], keep: bool, libraries: list[str]) -> None:
     """Print the smallest input of each failure, and how to see it again."""
     for told in failures.values():
         command = [sys.executable, "-m", "tests.fuzz.minimise", told["target"], told["data"]]
+        command += libraries
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
         smallest = (done.stdout.splitlines() or [told["data"]])[0]
         print(f"\nFAILURE in {told['target']}\n{told['error']}")
         print(f"  {' '.join(done.stdout.splitlines()[1:2])}")
-        print(f"  again: python -m tests.fuzz --replay {told['target']}:{smallest}")
+        loaded = f" --libraries {' '.join(libraries)}" * bool(libraries)
+        print(f"  again: python -m tests.fuzz --replay {told['target']}:{smallest}{loaded}")
         if keep:
             FOUND.mkdir(exist_ok=True)
             (FOUND / f"{told['target']}-{smallest[:24]}.hex").write_text(smallest + "\n")
@@ -121,8 +124,6 @@ def report(failures: dict[str, dict[str, str]], keep: bool) -> None:
 def replay(text: str) -> None:
     """Try one input here and now: a crash is this process's own."""
     sys.path.insert(0, str(HELPERS))
-    import importlib
-
     from inputs.choices import Choices
 
     target, _, data = text.partition(":")
@@ -148,6 +149,8 @@ def main() -> int:
     parser.add_argument("--replay", metavar="TARGET:HEX", help="try this input alone")
     options = parser.parse_args()
     if options.replay:
+        for library in options.libraries:
+            importlib.import_module(library)
         replay(options.replay)
         return 0
     if options.engine == "auto":
@@ -166,7 +169,7 @@ def main() -> int:
         f"({options.engine}, seed {options.seed}); {kept} kept, "
         f"{totals['edges'] or 'no'} blocks of the core counted; {len(failures)} failures"
     )
-    report(failures, options.keep)
+    report(failures, options.keep, options.libraries)
     return 1 if failures else 0
 
 

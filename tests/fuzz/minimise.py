@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 def ending(target: str, data: bytes) -> str:
     """How an input ends: empty if nothing is wrong."""
     sys.path.insert(0, str(HELPERS))
-    import importlib
-
     from inputs.choices import Choices
 
     from candle.testing.trial import trial
@@ -61,8 +60,10 @@ def minimised(target: str, data: bytes, most: int = 400) -> bytes:
 
 
 def main() -> None:
-    """``TARGET HEX``: print the smallest, and how it ends."""
-    target, text = sys.argv[1:3]
+    """``TARGET HEX LIBRARIES``: print the smallest, and how it ends."""
+    target, text, *libraries = sys.argv[1:]
+    for library in libraries:
+        importlib.import_module(library)
     data = bytes.fromhex(text)
     found = minimised(target, data) if ending(target, data) else data
     print(found.hex())

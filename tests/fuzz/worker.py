@@ -25,6 +25,7 @@ HELPERS = Path(__file__).parents[1] / "helpers"
 TARGETS = ("producers", "tables", "consumers", "chains", "arrow", "files")
 LONGEST = 600  # bytes of an input
 SHARE = 20_000  # inputs, after which a new worker begins: hostile structs are kept for good
+TAKEN_OVER = 2000  # inputs that a worker begins with, of those that others kept
 
 # What the mapped file holds: how many were tried, which target, how long the input is; the input.
 STATE = struct.Struct("=QII")
@@ -71,11 +72,12 @@ class Reporter:
 class Corpus:
     """Inputs that showed something new, in a folder that workers have in common."""
 
-    def __init__(self, folder: Path, coverage: Any) -> None:
+    def __init__(self, folder: Path, coverage: Any, rng: random.Random) -> None:
         self.folder, self.coverage = folder, coverage
         self.words: set[tuple[str, str]] = set()
         self.inputs: dict[str, list[bytes]] = {name: [] for name in TARGETS}
-        for path in sorted(folder.glob("*.input")):
+        known = sorted(folder.glob("*.input"))
+        for path in rng.sample(known, min(len(known), TAKEN_OVER)):
             target = path.name.partition("-")[0]
             if target in self.inputs:
                 self.inputs[target].append(path.read_bytes())
@@ -116,7 +118,7 @@ class Corpus:
 def seeded(options: argparse.Namespace, reporter: Reporter, coverage: Any) -> None:
     """The engine with no library: random inputs, and changes of those that showed something new."""
     rng = random.Random(options.seed)
-    corpus = Corpus(Path(options.corpus), coverage)
+    corpus = Corpus(Path(options.corpus), coverage, rng)
     while reporter.tried < SHARE and time.monotonic() < options.until:
         target = rng.choice(options.targets)
         data = corpus.next(rng, target)

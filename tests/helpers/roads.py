@@ -73,7 +73,7 @@ class Numbers:
 
 
 class Ready:
-    """A producer whose capsule was made before: nothing of its own is lost where memory is short."""
+    """A producer whose capsule was made before: it loses nothing where memory is short."""
 
     def __init__(self, versioned: bool = True, keywords: bool = True, **arguments: Any) -> None:
         self.producer = Producer(**{"shape": (4,), **arguments})
@@ -96,7 +96,11 @@ def tensor() -> candle.Tensor:
 def fresh(kind: type) -> Callable[[], Any]:
     """Makes an object of a type that is new each time, so that nothing is known of it."""
 
-    return lambda: type("Fresh", (kind,), {})()
+    def make() -> Any:
+        made = type("Fresh", (kind,), {})
+        return made()
+
+    return make
 
 
 def interface() -> Any:

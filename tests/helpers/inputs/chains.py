@@ -203,9 +203,8 @@ def moved(rng: random.Random, link: Link) -> Link:
     if name == "memoryview" and link.a.size == 0:
         return link  # its extents say too little
     must_copy = copies(link.t) and bool(link.t.size)
-    with_warning = name == "torch" and link.t.readonly and must_copy
-    if with_warning:
-        return link  # says so once a process
+    if link.t.readonly and name.startswith(("torch", "tvm_ffi")):
+        return link  # they have no read-only memory, and say so of a copy once a process
     x = out(link.t)
     t = candle.asarray(x)
     del x

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Choices:
-    """As much of ``random.Random`` as the inputs are made by; zeros where the bytes are at an end."""
+    """As much of ``random.Random`` as inputs are made by; zeros where the bytes are at an end."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0

@@ -6,11 +6,10 @@ import ctypes
 import threading
 from typing import TYPE_CHECKING, Any
 
-from inputs.producers import Index, Own, seldom
-
 import candle
 from candle.testing import Producer, abi, assert_no_leak, capsules, exchange_api, take
 from candle.testing.exchange import AllocatorError
+from inputs.producers import Index, Own, seldom
 
 if TYPE_CHECKING:
     import random
@@ -73,15 +72,16 @@ def spoil(rng: random.Random, struct: Any) -> None:
 
 def release(rng: random.Random, taken: Taken) -> str:
     """Call the deleter from wherever."""
-    if rng.random() < 0.3:
-        spoil(rng, taken.struct)
-    where = rng.choice(("here", "a foreign thread", "a thread"))
-    if where == "a thread":
-        thread = threading.Thread(target=taken.release)
-        thread.start()
-        thread.join()
-    else:
-        taken.release(foreign_thread=where == "a foreign thread")
+    with taken:  # hypothesis may end an input anywhere
+        if rng.random() < 0.3:
+            spoil(rng, taken.struct)
+        where = rng.choice(("here", "a foreign thread", "a thread"))
+        if where == "a thread":
+            thread = threading.Thread(target=taken.release)
+            thread.start()
+            thread.join()
+        else:
+            taken.release(foreign_thread=where == "a foreign thread")
     return where
 
 
@@ -203,8 +203,7 @@ def run(rng: random.Random) -> str:
     """Export a tensor and mistreat what was given."""
     ways = (by_capsule, by_capsule, by_capsule, by_table, by_interface)
     with assert_no_leak():
-        word = rng.choice(ways)(rng, tensor(rng))
-    return word
+        return rng.choice(ways)(rng, tensor(rng))
 
 
 assert ctypes.sizeof(abi.DLTensor) == 48

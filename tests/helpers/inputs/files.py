@@ -1,4 +1,4 @@
-"""Files of tensors with bytes changed: refused with ValueError, or read as the library they come from."""
+"""Files of tensors with bytes changed: refused, or read as the library they come from does."""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+import candle
+from candle.testing import abi, assert_no_leak, exchange_producer
+from candle.testing.tables import exchange_capsule, make_exchange_table
 from inputs.producers import (
     AROUND,
     FAULTS,
@@ -16,10 +19,6 @@ from inputs.producers import (
     seldom,
     use,
 )
-
-import candle
-from candle.testing import abi, assert_no_leak, exchange_producer
-from candle.testing.tables import exchange_capsule, make_exchange_table
 
 if TYPE_CHECKING:
     import random
