@@ -143,7 +143,7 @@ class _Call:
             return
         first = leaves[0]
         target = frameworks.target_of(accepting.framework)
-        self.numbers = target.name == "numpy"
+        self.numbers = target.numbers
         if not isinstance(first, target.types):
             kind = frameworks.kind_of(type(first))
             self.kind = kind if kind in frameworks.TARGETS else "candle"

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
-# Their Demand is the native core's; that of the others is in their file in frameworks/.
-_NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
-# All take what `__arrow_c_array__` gives.
-_ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")
-_DOORS = ("candle", *_NATIVE, *frameworks.DEMANDS, *_ARROW)
-
 
 def explain(
     x: object,
@@ -74,10 +68,12 @@ def explain(
     with unwatched():
         if name == "candle":
             return _in(x, dtype, device)[0]
-        door = _door_of(name)
+        door = frameworks.door_of(name)
         first, tensor = _in(x, dtype, device)
-        if name == "cupy" and device is None and tensor is not None and tensor.device.type == "cpu":
-            first, tensor = _in(x, dtype, "cuda")
+        if device is None and tensor is not None and tensor.device.type == "cpu":
+            elsewhere = frameworks.device_of(name)
+            if elsewhere is not None:
+                first, tensor = _in(x, dtype, elsewhere)
         if tensor is None:
             return _sum((first,), name)
         last = _out(tensor, door, name)
@@ -88,13 +84,7 @@ def explain(
 def _name_of(to: str | ModuleType | None) -> str:
     if to is None:
         return "candle"
-    return frameworks.name_of(to, _DOORS)
-
-
-def _door_of(name: str) -> str | Demand:
-    if name in _ARROW:
-        return "arrow"
-    return name if name in _NATIVE else frameworks.demand(name)
+    return frameworks.name_of(to, frameworks.CONSUMERS)
 
 
 def _in(x: object, dtype: object, device: object) -> tuple[Plan, _core.Tensor | None]:

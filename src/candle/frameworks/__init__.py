@@ -25,14 +25,18 @@ if TYPE_CHECKING:
     from .target import Target
 
 __all__ = [
-    "DEMANDS",
+    "CONSUMERS",
     "TARGETS",
     "detacher",
+    "device_of",
+    "door_of",
     "dtype_for",
     "examples",
     "has_numbers",
+    "has_stand_in",
     "hazards",
     "is_array_of_one",
+    "is_more_than_memory",
     "is_mute",
     "is_number",
     "kind_of",
@@ -122,8 +126,13 @@ def load_door(name: str) -> tuple[object, object, object, object]:
 
 TARGETS = tuple(_TARGETS)
 
-# Those whose file says what they take; that of numpy and torch is the native core's.
-DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp", "hf_candle")
+# Those whose file says what they take; of others it is the native core that knows.
+_DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp", "hf_candle")
+_NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
+_ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")  # all take `__arrow_c_array__`
+
+# Whoever may be asked of what would happen on the way to them.
+CONSUMERS = ("candle", *_NATIVE, *_DEMANDS, *_ARROW)
 
 # Where each framework's examples and hazards are told of.
 _TOLD = {**_TARGETS, "pyarrow": "arrow"}
@@ -207,7 +216,7 @@ def dtype_for(name: str, dtype: DType) -> object:
 
 
 def has_numbers(x: object) -> bool:
-    """Tell whether candle has a dtype for the elements of one of numpy's arrays or numbers."""
+    """Tell an array or number of numpy's that candle has no dtype for from everything else."""
     return bool(_file("numpy").has_numbers(x))  # type: ignore[attr-defined]
 
 
@@ -218,6 +227,24 @@ def kind_of(cls: type) -> str | None:
         if root in _FILES or root in _TARGETS:
             return {"jaxlib": "jax"}.get(root, root)
     return None
+
+
+def is_more_than_memory(cls: type) -> bool:
+    """Tell whether objects of a type are more than tensors: a Series has labels, a DataArray names.
+
+    So are those of libraries that candle does not know.
+    """
+    kind = kind_of(cls)
+    if kind is None:
+        return True
+    name = _FILES.get(kind)
+    return name is not None and getattr(_file(name), "MORE_THAN_MEMORY", False)
+
+
+def has_stand_in(cls: type) -> bool:
+    """Tell whether candle takes, or refuses, objects of a type whatever protocols they have."""
+    record = recognise(cls)
+    return record is not None and record.kind == "stand_in"
 
 
 def is_mute(cls: type) -> bool:
@@ -260,10 +287,22 @@ def is_array_of_one(cls: type) -> bool:
     return not issubclass(cls, np.flexible | np.object_ | np.datetime64 | np.timedelta64)
 
 
-def demand(name: str) -> _core.Demand:
-    """Say what a framework takes that has no door in the native core."""
+def door_of(name: str) -> str | _core.Demand:
+    """Say what a consumer takes: its Demand, or the name that the native core knows it by."""
+    if name in _ARROW:
+        return "arrow"
+    if name in _NATIVE:
+        return name
     takes: _core.Demand = _file(name).demand()  # type: ignore[attr-defined]
     return takes
+
+
+def device_of(name: str) -> str | None:
+    """Name the device to which a consumer takes the host's tensors; None where it leaves them."""
+    if name not in _DEMANDS:
+        return None
+    device: str | None = getattr(_file(name), "DEVICE", None)
+    return device
 
 
 def owner(x: object) -> object:

@@ -11,12 +11,14 @@ from .target import Target, tell_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from .._native._core import Tensor
     from ..dtypes import DType
 
 __all__ = [
+    "DEVICE",
     "current_stream",
     "demand",
     "dtype_for",
@@ -26,6 +28,9 @@ __all__ = [
     "target",
     "work_stream",
 ]
+
+# Where it takes the host's tensors: it has no others.
+DEVICE = "cuda"
 
 _DTYPES = (
     "bool",
@@ -77,9 +82,10 @@ def work_stream(index: int) -> object:
     return current_stream(index) if "cupy" in sys.modules else None
 
 
-def _guard(index: int) -> object:
+def _guard(index: int) -> AbstractContextManager[object]:
     """Make a device current: cupy asks the current one for its stream, not the array's."""
-    return sys.modules["cupy"].cuda.Device(index)
+    guard: AbstractContextManager[object] = sys.modules["cupy"].cuda.Device(index)
+    return guard
 
 
 def record(cls: type, base: type) -> Record | None:
@@ -133,6 +139,7 @@ def target() -> Target:
         share=_share,
         demand=_demand,
         tell=_tell_read_only,
+        guard=_guard,
     )
 
 

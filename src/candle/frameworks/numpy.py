@@ -107,12 +107,13 @@ def dtype_out(number: int) -> object:
 
 
 def has_numbers(x: Any) -> bool:
-    """Tell whether candle has a dtype for the elements of an array, or for a number."""
-    dtype = getattr(x, "dtype", None)
-    if dtype is None or dtype.char in "?bBhHiIlLqQefdFD":
+    """Tell whether candle has a dtype for the elements of an array or number, if it is numpy's."""
+    np = sys.modules.get("numpy")
+    if np is None or not isinstance(x, np.ndarray | np.generic):
         return True
-    return (
-        dtype.type.__module__.partition(".")[0] == "ml_dtypes" and dtype.type.__name__ in _NUMBERS
+    kind = x.dtype.type
+    return x.dtype.char in "?bBhHiIlLqQefdFD" or (
+        kind.__module__.partition(".")[0] == "ml_dtypes" and kind.__name__ in _NUMBERS
     )
 
 
@@ -142,6 +143,7 @@ def target() -> Target:
         share=_share,
         devices=False,
         natively="numpy",
+        numbers=True,
     )
 
 

@@ -10,7 +10,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["record"]
+__all__ = ["MORE_THAN_MEMORY", "record"]
+
+# They have labels, and compute by them.
+MORE_THAN_MEMORY = True
 
 
 def _array(x: Any) -> object:

@@ -9,6 +9,7 @@ from ..plan import ReadOnlyCopyWarning
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any, Literal
 
     from .._native._core import Demand, Tensor
@@ -65,14 +66,21 @@ class Target:
         Whether it has memory on other devices than the host.
     tell : callable, optional
         Tells that read-only memory was copied.
+    numbers : bool
+        Whether its functions give numbers in place of tensors without axes.
+    guard : callable, optional
+        Makes a CUDA device current, by number: a context manager. None: it computes where its
+        tensors are, whatever device is current.
     """
 
     __slots__ = (
         "demand",
         "devices",
         "give",
+        "guard",
         "name",
         "natively",
+        "numbers",
         "read_only",
         "share",
         "tell",
@@ -93,6 +101,8 @@ class Target:
         devices: bool = True,
         natively: Literal["numpy", "torch"] | None = None,
         tell: Callable[[], None] | None = None,
+        numbers: bool = False,
+        guard: Callable[[int], AbstractContextManager[object]] | None = None,
     ) -> None:
         self.name: str = name
         self.types: tuple[type, ...] = types
@@ -104,3 +114,5 @@ class Target:
         self.read_only: bool = read_only
         self.devices: bool = devices
         self.tell: Callable[[], None] | None = tell
+        self.numbers: bool = numbers
+        self.guard: Callable[[int], AbstractContextManager[object]] | None = guard
