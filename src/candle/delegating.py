@@ -11,18 +11,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from ._native._core import Tensor
     from .engines import Engine
 
 __all__ = ["called", "delegate", "like_neighbours", "number_like", "takes_numbers"]
 
-# Functions that add or multiply many elements up, by the standard's names and by numpy's. In
-# bfloat16 or narrower a sum soon is too large for the next element to change it (1 + ... + 1 ends
-# at 256), and ml_dtypes has no sums in float32, as numpy has for its float16.
+# Functions that are computed in float32 for bfloat16 and narrower, by the standard's names and by
+# numpy's. Those that add or multiply many elements up: a sum soon is too large for the next element
+# to change it (1 + ... + 1 ends at 256), and ml_dtypes has no sums in float32, as numpy has for its
+# float16. Those that sort: ml_dtypes' order is none where there is a NaN.
 _WIDENED = {
     *("sum", "prod", "mean", "std", "var", "cumulative_sum", "cumulative_prod"),
     *("matmul", "tensordot", "vecdot", "matvec", "vecmat", "dot", "inner", "vdot", "einsum"),
     *("average", "trace", "cumprod", "cumsum", "nancumprod", "nancumsum"),
     *("nanmean", "nanprod", "nanstd", "nansum", "nanvar"),
+    *("sort", "argsort", "lexsort", "partition", "argpartition", "searchsorted", "digitize"),
+    *("median", "percentile", "quantile", "nanmedian", "nanpercentile", "nanquantile"),
+    *("unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"),
+    *("isin", "intersect1d", "setdiff1d", "setxor1d", "union1d"),
     "clip",  # which ml_dtypes has not
 }
 _WIDENED_PARTS = ("linalg.", "fft.")
@@ -64,17 +70,38 @@ def called(
     name : str
         What it is called in the standard or in numpy, below the library's own name.
     arguments, keywords
-        What the caller gave.
+        What the caller gave. What ``out=`` names is written to, and is the result.
     """
+    out = keywords.get("out")
     rounded = None
     if engine is host and (name in _WIDENED or name.startswith(_WIDENED_PARTS)):
+        if _is_narrow(out):
+            keywords = {key: value for key, value in keywords.items() if key != "out"}
+            return _written(out, called(engine, function, name, arguments, keywords))
         arguments, keywords, rounded = _widened(arguments, keywords)
     place = engine.place(*arguments, *keywords.values())
     with engine.on(place):
         given = [engine.unwrapped(x, place) for x in arguments]
-        named = {key: engine.unwrapped(value, place) for key, value in keywords.items()}
-        found = engine.wrapped(function(*given, **named))
+        named = {k: engine.unwrapped(x, place) for k, x in keywords.items() if k != "out"}
+        written: dict[int, Any] = {}
+        if out is not None:
+            named["out"] = engine.destinations(out, written)
+        found = engine.wrapped(function(*given, **named), written)
     return found if rounded is None else _rounded(found, rounded)
+
+
+def _is_narrow(out: Any) -> bool:
+    """Tell a tensor, or a tuple of one, of a dtype of floats that numpy has not."""
+    [t] = out if isinstance(out, tuple) and len(out) == 1 else [out]
+    return isinstance(t, _core.Tensor) and t.dtype.kind == "real" and not t.dtype.typestr
+
+
+def _written(out: Any, found: Tensor) -> Tensor:
+    t: Tensor = out[0] if isinstance(out, tuple) else out
+    if t.shape != found.shape:
+        raise ValueError(f"out= has the shape {t.shape}, and the result {found.shape}")
+    _core.assign(t, found)
+    return t
 
 
 def takes_numbers(function: Any) -> bool:

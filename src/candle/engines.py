@@ -119,10 +119,10 @@ class Engine:
 
     def on(self, place: Device | None) -> AbstractContextManager[object]:
         """Make a device current, where the library computes on no other."""
-        if place is None or self.name != "cupy":
-            return _nothing  # torch computes where its tensors are
-        guard: AbstractContextManager[object] = self.module.cuda.Device(place.index)
-        return guard
+        if place is None:
+            return _nothing
+        guard = frameworks.target_of(self.name).guard
+        return _nothing if guard is None else guard(place.index)
 
     def take(self, t: Tensor, place: Device | None = None) -> Any:
         """Give the library's array over a tensor's memory, to read.
@@ -167,29 +167,45 @@ class Engine:
             return frameworks.dtype_for(self.name, x)
         if isinstance(x, Device):
             return "cpu" if self is host else str(x)
-        if self is host and isinstance(x, self.module.ndarray):
+        if self is host and isinstance(x, (self.module.ndarray, self.module.generic)):
             return x
         return self.take(_core.asarray(x), place) if has_memory(x) else x
 
-    def wrapped(self, x: Any) -> Any:
+    def destinations(self, out: Any, given: dict[int, Any]) -> Any:
+        """Give the library's arrays to write to for the argument ``out=``, one or a tuple.
+
+        Whose they are is written to `given`, by their ids.
+        """
+        if isinstance(out, tuple):
+            arrays = tuple([self.destinations(x, given) for x in out])
+            return arrays[0] if len(arrays) == 1 and self is not host else arrays
+        array = self.take_to_write(out) if isinstance(out, _Tensor) else self.unwrapped(out)
+        if out is not None:
+            given[id(array)] = out
+        return array
+
+    def wrapped(self, x: Any, given: dict[int, Any] | None = None) -> Any:
         """Put tensors in the place of the library's arrays and numbers, in lists and tuples too.
 
-        What candle has no dtype for (objects, text, times, records) stays the library's.
+        What candle has no dtype for (objects, text, times, records) stays the library's; the arrays
+        that `destinations` gave are what they were made of.
         """
         if type(x) in _PLAIN:
             return x
+        if given and id(x) in given:
+            return given[id(x)]
         if isinstance(x, tuple):
-            items = [self.wrapped(item) for item in x]
+            items = [self.wrapped(item, given) for item in x]
             return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
         if isinstance(x, list):
-            return [self.wrapped(item) for item in x]
-        if not has_memory(x) or (self is host and not frameworks.has_numbers(x)):
+            return [self.wrapped(item, given) for item in x]
+        if not has_memory(x) or not frameworks.has_numbers(x):
             return x
         return _core.asarray(x)
 
 
 host: Engine = Engine("numpy")
-_on_devices = {"cupy": Engine("cupy"), "torch": Engine("torch")}
+_on_devices: dict[str, Engine] = {}
 
 
 def engine_for(*arguments: Any) -> Engine:
@@ -209,4 +225,8 @@ def engine_for(*arguments: Any) -> Engine:
     devices = [t for t in tensors_in(arguments) if t.device is not _cpu]
     if not devices:
         return host
-    return _on_devices[library_for(*devices)]
+    name = library_for(*devices)
+    engine = _on_devices.get(name)
+    if engine is None:
+        engine = _on_devices[name] = Engine(name)
+    return engine

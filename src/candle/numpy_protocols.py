@@ -22,8 +22,15 @@ _asarray = _core.asarray
 _cpu = as_device("cpu")
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
-# numpy's functions that write to their first argument.
-_WRITERS = frozenset({"copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"})
+# numpy's functions that write to their first argument, and what they call it.
+_WRITERS = {
+    "copyto": "dst",
+    "fill_diagonal": "a",
+    "place": "arr",
+    "put": "a",
+    "put_along_axis": "arr",
+    "putmask": "a",
+}
 
 
 class _Protocols:
@@ -37,27 +44,21 @@ class _Protocols:
         if method == "__call__" and out is None and not keywords:
             quick = [t.numpy() for t in inputs if type(t) is Tensor and t.device is _cpu]
             if len(quick) == ufunc.nin and ufunc.nout == 1 and ufunc.signature is None:
-                return _asarray(ufunc(*quick))  # the same as below, in a hurry
+                quickly = ufunc(*quick)  # the same as below, in a hurry
+                return _asarray(quickly) if quickly.dtype.char != "O" else quickly
         if any(has_own_operators(type(x)) for x in (*inputs, *(out or ()))):
             return NotImplemented  # theirs has to
         engine = engine_for(inputs, out, list(keywords.values()))
         function = getattr(engine.like(ufunc), method)
         arguments = list(inputs)
-        if method == "at":
-            arguments[0] = _written(engine, arguments[0])
         if engine is host and method in ("__call__", "outer"):
             arguments = list(like_neighbours(inputs))
+        if method == "at" and isinstance(arguments[0], Tensor):
+            arguments[0] = engine.take_to_write(arguments[0])
         if out is not None:
-            keywords["out"] = tuple(_written(engine, x) for x in out)
+            keywords["out"] = out
         adds = method in ("reduce", "accumulate", "reduceat")
-        found = called(engine, function, "sum" if adds else ufunc.__name__, arguments, keywords)
-        if out is None:
-            return found
-        return (
-            out[0]
-            if len(out) == 1
-            else tuple(x if x is not None else y for x, y in zip(out, found, strict=True))
-        )
+        return called(engine, function, "sum" if adds else ufunc.__name__, arguments, keywords)
 
     def __array_function__(
         self, function: Any, types: Any, arguments: Any, keywords: dict[str, Any]
@@ -69,18 +70,16 @@ class _Protocols:
         if any(has_own_operators(cls) for cls in types):
             return NotImplemented  # theirs has to
         engine = engine_for(arguments, list(keywords.values()))
-        given = list(arguments)
+        given, named = list(arguments), dict(keywords)
         if engine is host and takes_numbers(function):
             given = list(like_neighbours(arguments))
-        if function.__name__ in _WRITERS and given:
-            given[0] = _written(engine, given[0])
-        out = keywords.get("out")
-        if out is not None:
-            written = [_written(engine, x) for x in (out if isinstance(out, tuple) else (out,))]
-            keywords = {**keywords, "out": tuple(written) if isinstance(out, tuple) else written[0]}
+        written = _WRITERS.get(function.__name__)
+        if written is not None:
+            place: tuple[Any, Any] = (given, 0) if given else (named, written)
+            if isinstance(place[0][place[1]], Tensor):
+                place[0][place[1]] = engine.take_to_write(place[0][place[1]])
         path = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
-        found = called(engine, engine.like(function), path, given, keywords)
-        return found if out is None else out
+        return called(engine, engine.like(function), path, given, named)
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """Give the functions of the Python Array API standard: `candle.array_api`."""
@@ -89,10 +88,6 @@ class _Protocols:
         from importlib import import_module  # it stands above this module, and is slow to load
 
         return import_module("candle.array_api")
-
-
-def _written(engine: Any, x: Any) -> Any:
-    return engine.take_to_write(x) if isinstance(x, Tensor) else x
 
 
 attach(_Protocols)

@@ -10,7 +10,7 @@ from ._native._core import Tensor
 from .attaching import put
 from .creation import full
 from .delegating import called, number_like
-from .dtypes import complex128, float32, float64
+from .dtypes import complex128, float32, float64, int64
 from .engines import engine_for, has_memory
 
 TYPE_CHECKING = False
@@ -26,13 +26,14 @@ _asarray, _on_host = _core.asarray, _core.on_host
 def has_own_operators(cls: type) -> bool:
     """Tell a class that computes with arrays by itself: pandas', xarray's, dask's.
 
-    Those of the frameworks that candle knows are not among them: their tensors are memory.
+    Those of the frameworks that candle knows are not among them, where their tensors are memory and
+    nothing else.
     """
     if issubclass(cls, Tensor) or not (
         hasattr(cls, "__array_ufunc__") or hasattr(cls, "__array_priority__")
     ):
         return False
-    return frameworks.kind_of(cls) in (None, "pandas")  # which has labels
+    return frameworks.is_more_than_memory(cls)
 
 
 def _operand(t: Tensor, other: Any) -> Any:
@@ -46,9 +47,11 @@ def _operand(t: Tensor, other: Any) -> Any:
         return NotImplemented
     if isinstance(other, (list, tuple)):
         return _of_list(t, other)
-    if has_memory(other) or frameworks.kind_of(type(other)) is not None:
-        return _asarray(other)  # or refused by name, as sparse matrices are
-    return NotImplemented
+    if not has_memory(other) and not frameworks.has_stand_in(type(other)):
+        return NotImplemented
+    # Text, times and Python's objects are numpy's to compute with; what else candle cannot take,
+    # such as sparse matrices, is refused by name.
+    return _asarray(other) if frameworks.has_numbers(other) else NotImplemented
 
 
 def _of_list(t: Tensor, items: Any) -> Tensor:
@@ -69,9 +72,12 @@ def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return operate
 
 
-def _matmul(self: Tensor, other: Any) -> Any:
-    other = _operand(self, other)
-    return other if other is NotImplemented else _computed(operator.matmul, self, other)
+def _plain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def operate(self: Tensor, other: Any) -> Any:
+        other = _operand(self, other)
+        return other if other is NotImplemented else _computed(function, self, other)
+
+    return operate
 
 
 def _reflected(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -82,19 +88,24 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return operate
 
 
+def _divided(a: Any, b: Any) -> tuple[Any, Any]:
+    return a // b, a % b  # torch has no divmod()
+
+
 def _computed(function: Callable[..., Any], *operands: Any) -> Any:
     return called(engine_for(*operands), function, function.__name__, operands, {})
 
 
 def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor, other: Any) -> Any:
-        other = _operand(self, other)
-        if other is NotImplemented:
-            return other
+        operand = _operand(self, other)
+        if operand is NotImplemented:
+            # Of what numpy computes with alone the result would take the tensor's name.
+            return operand if frameworks.has_numbers(other) else _asarray(other)
         engine = engine_for(self)
         place = engine.place(self)
         with engine.on(place):
-            function(engine.take_to_write(self), engine.unwrapped(other, place))
+            function(engine.take_to_write(self), engine.unwrapped(operand, place))
         return self
 
     return operate
@@ -116,6 +127,11 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             if self.dtype.kind != other.dtype.kind:
                 raise TypeError("pairs compare with pairs only; t.view('uint8') gives their bytes")
             return compare(self.view("uint8"), other.view("uint8"))
+        if whatever is not None and isinstance(other, (list, tuple)):
+            try:
+                other = _of_list(self, other)
+            except TypeError:  # of text, None or objects, which no elements equal
+                return NotImplemented
         try:
             if isinstance(other, (int, float)):
                 return _compared(function, self, other)
@@ -133,8 +149,12 @@ def _compared(function: Callable[[Any, Any], Any], t: Tensor, number: Any) -> An
     quick = _on_host(function, t, number) if isinstance(number, float) else None
     if quick is not None:
         return quick
-    if isinstance(number, int) and number.bit_length() > 63 and t.dtype.kind in ("real", "complex"):
-        number = _asarray(float(number), dtype=float64)  # ml_dtypes take no longer ints
+    if isinstance(number, int):
+        if t.dtype.kind in ("real", "complex"):
+            if number.bit_length() > 63:  # ml_dtypes take no longer ints
+                number = _asarray(float(number), dtype=float64)
+        elif not t.dtype.typestr:
+            number = _asarray(min(max(number, -1 << 62), 1 << 62), dtype=int64)
     elif isinstance(number, float) and not t.dtype.typestr:
         number = _asarray(number, dtype=float64)
     return called(engine_for(t), function, function.__name__, (t, number), {})
@@ -145,9 +165,11 @@ for _name in (
     *("and", "or", "xor", "lshift", "rshift"),
 ):
     _function = getattr(operator, f"__{_name}__")
-    put(f"__{_name}__", _matmul if _name == "matmul" else _binary(_function))
+    put(f"__{_name}__", _plain(_function) if _name == "matmul" else _binary(_function))
     put(f"__r{_name}__", _reflected(_function))
     put(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
+put("__divmod__", _plain(_divided))
+put("__rdivmod__", _reflected(_divided))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     put(f"__{_name}__", _comparison(getattr(operator, f"__{_name}__")))
 for _name in ("neg", "pos", "abs", "invert"):
@@ -176,12 +198,14 @@ def _pick(t: Tensor, index: Any) -> Tensor:
 
 
 def _place(t: Tensor, index: Any, value: Any) -> None:
-    """Write to the elements that masks and tensors of ints choose."""
+    """Write to the elements that masks and tensors of ints choose, as through any other index."""
     _check_index(index)
     engine = engine_for(t)
     place = engine.place(t)
     with engine.on(place):
-        engine.take_to_write(t)[engine.unwrapped(index, place)] = engine.unwrapped(value, place)
+        array = engine.take_to_write(t)
+        items = engine.take(_asarray(value, dtype=t.dtype, device=t.device), place)
+        array[engine.unwrapped(index, place)] = items
 
 
 _core.register(pick=_pick, place=_place)

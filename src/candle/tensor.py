@@ -37,6 +37,11 @@ class Flags:
         self.writeable: bool = not t.readonly
         self.aligned: bool = True  # other memory is copied when it comes in
 
+    @property
+    def fnc(self) -> bool:
+        """In Fortran's order and not in C's, which numpy's `isfortran` asks for."""
+        return self.f_contiguous and not self.c_contiguous
+
     def __getitem__(self, name: str) -> bool:
         flag: bool = getattr(self, name.lower())
         return flag
@@ -206,7 +211,11 @@ class _Methods(Tensor):
         return format(self.item(), spec) if spec and self.ndim == 0 else format(repr(self), spec)
 
     def __bool__(self) -> bool:
-        return bool(_only(self))
+        if self.size != 1:  # numpy's class of error here, and TypeError in the others
+            raise ValueError(
+                f"a tensor of {self.size} elements is neither true nor false; use any() or all()"
+            )
+        return bool(self.item())
 
     def __int__(self) -> int:
         return int(_only(self))
@@ -226,7 +235,7 @@ class _Methods(Tensor):
 
 def _only(t: Tensor) -> Any:
     if t.size != 1:
-        raise ValueError(f"a tensor of {t.size} elements has no single value; use tolist()")
+        raise TypeError(f"a tensor of {t.size} elements has no single value; use tolist()")
     return t.item()
 
 

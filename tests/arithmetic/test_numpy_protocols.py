@@ -176,3 +176,79 @@ def test_results_that_are_no_numbers_stay_numpys() -> None:
         assert type(mine) is candle.Tensor
         assert type(theirs) is np.ndarray
         assert theirs.dtype == other.dtype
+
+
+def test_what_out_names_is_the_result_if_numpy_wrote_it() -> None:
+    t, o = candle.tensor([1.0, 2.0]), candle.zeros(2)
+    assert np.cumsum(t, out=o) is o
+    assert o.tolist() == [1, 3]
+    ignored = np.fft.hfft(t, out=o)  # numpy's own does not write to it
+    assert ignored.tolist() == np.fft.hfft(t.numpy()).tolist()
+    assert o.tolist() == [1, 3]
+
+
+def test_sums_into_narrow_floats_round_once() -> None:
+    ones, total = candle.ones(1000, dtype="bfloat16"), candle.zeros((), dtype="bfloat16")
+    for function in (np.sum, np.add.reduce):
+        total.fill_(0)
+        assert function(ones, out=total) is total
+        assert total.item() == 1000  # one by one: 256
+    with pytest.raises(ValueError, match="shape"):
+        np.sum(ones, out=candle.zeros(2, dtype="bfloat16"))
+    fixed = candle.asarray(np.broadcast_to(total.numpy(), ()))
+    with pytest.raises(ValueError, match="read-only"):
+        np.sum(ones, out=fixed)
+
+
+def test_what_may_not_be_written_by_name() -> None:
+    one = candle.tensor([1.0])
+    t = one.broadcast_to(2)
+    for write in (
+        lambda: np.copyto(dst=t, src=7),
+        lambda: np.put(a=t, ind=0, v=7),
+        lambda: np.place(arr=t, mask=[True, False], vals=[7]),
+        lambda: np.put_along_axis(arr=t, indices=np.array([0]), values=7, axis=0),
+        lambda: np.fill_diagonal(a=one.broadcast_to(2, 2), val=7),
+    ):
+        with pytest.raises(ValueError, match="stride 0"):
+            write()
+    assert one.tolist() == [1]
+
+
+def test_universal_functions_of_python() -> None:
+    t = candle.tensor([1.0, 2.0])
+    got = np.frompyfunc(lambda x: x + 1, 1, 1)(t)
+    assert type(got) is np.ndarray
+    assert got.tolist() == [2, 3]
+
+
+SORTING: dict[str, Callable[[Any], Any]] = {
+    "sort": np.sort,
+    "argsort": np.argsort,
+    "partition": lambda t: np.sort(np.partition(t, 3)[:3]),
+    "argpartition": lambda t: np.sort(np.argpartition(t, 3)[:3]),
+    "lexsort": lambda t: np.lexsort((t, t)),
+    "searchsorted": lambda t: np.searchsorted(np.sort(t), t),
+    "digitize": lambda t: np.digitize(t, np.sort(t)[:4]),
+    "median": np.median,
+    "nanmedian": np.nanmedian,
+    "percentile": lambda t: np.percentile(t, 25),
+    "nanquantile": lambda t: np.nanquantile(t, 0.5),
+    "unique": np.unique,
+    "isin": lambda t: np.isin(t, np.concatenate([t[2:]] * 20)),
+    "union1d": lambda t: np.union1d(t, t[2:]),
+    "array_api.sort": lambda t: t.__array_namespace__().sort(t, descending=True),
+    "array_api.argsort": lambda t: t.__array_namespace__().argsort(t),
+    "array_api.unique_counts": lambda t: t.__array_namespace__().unique_counts(t).counts,
+}
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
+def test_order_with_nan(dtype: str) -> None:
+    """ml_dtypes' own has none: what stands before and behind a NaN stays where it is."""
+    t = candle.tensor([4.0, 1.0, float("nan"), 2.0, 0.5, float("nan"), 8.0]).to(dtype)
+    wide = t.to("float32")
+    for name, function in SORTING.items():
+        got, want = function(t), function(wide)
+        np.testing.assert_array_equal(np.asarray(got.to(want.dtype)), np.asarray(want), name)
+        assert got.dtype == (dtype if want.dtype == "float32" else want.dtype), name
