@@ -139,27 +139,33 @@ def full(
 
 
 def empty_like(x: object, /, *, dtype: object = None, device: object = None) -> Tensor:
-    """Make a tensor of the shape and dtype of another, of any framework, with no element set."""
+    """Make a tensor of the shape, dtype and device of another, of any framework, not set."""
     like = asarray(x)
-    return allocate(like.shape, dtype_or(dtype, like.dtype), device)
+    return allocate(like.shape, dtype_or(dtype, like.dtype), _device_or(device, like))
 
 
 def zeros_like(x: object, /, *, dtype: object = None, device: object = None) -> Tensor:
-    """Make a tensor of zeros of the shape and dtype of another, of any framework."""
+    """Make a tensor of zeros of the shape, dtype and device of another, of any framework."""
     return full_like(x, 0, dtype=dtype, device=device)
 
 
 def ones_like(x: object, /, *, dtype: object = None, device: object = None) -> Tensor:
-    """Make a tensor of ones of the shape and dtype of another, of any framework."""
+    """Make a tensor of ones of the shape, dtype and device of another, of any framework."""
     return full_like(x, 1, dtype=dtype, device=device)
 
 
 def full_like(
     x: object, /, fill_value: object, *, dtype: object = None, device: object = None
 ) -> Tensor:
-    """Make a tensor of one value of the shape and dtype of another, of any framework."""
+    """Make a tensor of one value of the shape, dtype and device of another, of any framework."""
     like = asarray(x)
-    return _filled(like.shape, fill_value, dtype_or(dtype, like.dtype), device)
+    return _filled(like.shape, fill_value, dtype_or(dtype, like.dtype), _device_or(device, like))
+
+
+def _device_or(device: object, like: Tensor) -> object:
+    """Give the device asked for, else that of a tensor; the CPU for other memory of the host."""
+    on_host = like.device.type in ("cpu", "cuda_host", "rocm_host")
+    return device if device is not None or on_host else like.device
 
 
 def arange(

@@ -99,5 +99,5 @@ def test_operands_elsewhere_are_copied_there(cupy: Any, driver: Driver) -> None:
 
 def test_functions_that_the_library_has_not(cupy: Any, driver: Driver) -> None:
     t = candle.from_dlpack(array(cupy, [1, 2], 0))
-    with pytest.raises(TypeError, match=r"cupy has no cosh.*cpu"):
-        np.cosh(t)
+    with pytest.raises(TypeError, match=r"cupy has no isnat.*cpu"):
+        np.isnat(t)

@@ -6,7 +6,7 @@ the driver that nothing documents.
 
 As cupy's: what `__dlpack__` and `from_dlpack` do with streams and devices, the current stream per
 thread and device, memory from a stream-ordered pool, kernels that are queued and late, handles that
-die with their `Stream`. Not here: most of arithmetic, most functions, dtypes that numpy lacks.
+die with their `Stream`; functions as `fake_cupy_functions` says. Not here: dtypes that numpy lacks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import types
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import fake_cupy_functions
 import fake_driver
 import numpy as np
 import races
@@ -319,42 +320,15 @@ class ndarray:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         def kernel() -> None:
-            self._bytes()[key] = value._bytes() if isinstance(value, ndarray) else value
+            keys = tuple(map(_seen, key)) if isinstance(key, tuple) else _seen(key)
+            self._bytes()[keys] = _seen(value)
 
         _launch(kernel)
 
     def fill(self, value: Any) -> None:
         self[...] = value
 
-    def __add__(self, other: Any) -> ndarray:
-        return _computed(np.add, self, other)
-
-    def __radd__(self, other: Any) -> ndarray:
-        return _computed(np.add, other, self)
-
-    def __mul__(self, other: Any) -> ndarray:
-        return _computed(np.multiply, self, other)
-
-    def __gt__(self, other: Any) -> ndarray:
-        return _computed(np.greater, self, other)
-
-    def __eq__(self, other: object) -> Any:
-        return _computed(np.equal, self, other)
-
-    def __ne__(self, other: object) -> Any:
-        return _computed(np.not_equal, self, other)
-
     __hash__ = None  # type: ignore[assignment]
-
-    def __matmul__(self, other: Any) -> ndarray:
-        return _computed(np.matmul, self, other)
-
-    def __iadd__(self, other: Any) -> ndarray:
-        def kernel() -> None:
-            np.add(self._bytes(), _seen(other), out=self._bytes())
-
-        _launch(kernel)
-        return self
 
     def __getitem__(self, key: Any) -> ndarray:
         # Of an array that nobody reads, for numpy's rules.
@@ -389,30 +363,6 @@ class ndarray:
 
 def _seen(x: Any) -> Any:
     return x._bytes() if isinstance(x, ndarray) else x
-
-
-def _computed(function: Any, *operands: Any) -> ndarray:
-    """Launch a kernel on the current device, where all operands have to be."""
-    for x in operands:
-        if isinstance(x, ndarray) and x.data.device_id != Device().id:
-            raise ValueError("the stand-in for cupy computes on the current device only")
-    models = [np.ones(x.shape, x.dtype) if isinstance(x, ndarray) else x for x in operands]
-    model = function(*models)
-    out = ndarray(model.shape, model.dtype)
-
-    def kernel() -> None:
-        out._bytes()[...] = function(*map(_seen, operands))
-
-    _launch(kernel)
-    return out
-
-
-def add(first: Any, second: Any) -> ndarray:
-    return _computed(np.add, first, second)
-
-
-def sin(x: Any) -> ndarray:
-    return _computed(np.sin, x)
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> ndarray:
@@ -524,9 +474,14 @@ def install() -> Any:
         for name in (Device, Stream, ExternalStream, Event, MemoryPointer, get_current_stream):
             setattr(cuda, name.__name__, name)
         cuda.is_available = is_available
-        for name in (ndarray, add, empty, asarray, asnumpy, from_dlpack, is_available, sin):
+        for name in (ndarray, empty, asarray, asnumpy, from_dlpack, is_available):
             setattr(cupy, name.__name__, name)
         cupy.array, cupy.cuda, cupy.__version__ = asarray, cuda, "14.2.0"
+        fake_cupy_functions.add_to(cupy, sys.modules[__name__])
         cupyx.empty_pinned = empty_pinned
+        cuda.device = _module("cupy.cuda.device")
+        cuda.device.Device = Device
         sys.modules |= {"cupy": cupy, "cupy.cuda": cuda, "cupyx": cupyx}
+        sys.modules["cupy.cuda.device"] = cuda.device
+        sys.modules |= {"cupy.linalg": cupy.linalg, "cupy.fft": cupy.fft}
     return sys.modules["cupy"]
