@@ -16,7 +16,10 @@ import sys
 import warnings
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 BEGIN = "<!-- lines: made by tests/integrations/lines.py -->\n"
@@ -44,9 +47,11 @@ class Library(NamedTuple):
     out: tuple[Line, ...] = ()
     into: tuple[str, ...] = ("candle.Tensor(x)",)
     apart: bool = False  # from other libraries, in a process of its own
+    computes: bool = False  # its objects have operators
 
 
 NDARRAY = "r.ctypes.data"
+SUMS = ("t + x", "x + t")
 
 LIBRARIES = {
     "torch": Library(
@@ -60,6 +65,7 @@ LIBRARIES = {
             Line("torch.nn.Linear(6, 2)(t)", None),
             Line("torch.utils.data.default_collate([t, t])", "r.data_ptr()"),
         ),
+        computes=True,
     ),
     "tensorflow": Library(
         "tensorflow-cpu",
@@ -73,6 +79,7 @@ LIBRARIES = {
             Line("tf.add(t, 1.0)", None),
         ),
         apart=True,
+        computes=True,
     ),
     "paddle": Library(
         "paddlepaddle",
@@ -85,6 +92,7 @@ LIBRARIES = {
             Line("paddle.from_dlpack(t.T)", "r.data_ptr()"),
         ),
         apart=True,
+        computes=True,
     ),
     "mlx": Library(
         "mlx",
@@ -95,6 +103,7 @@ LIBRARIES = {
             Line('candle.convert(t, "mlx")', "np.asarray(memoryview(r)).ctypes.data"),
             Line("mx.array(t)", "np.asarray(memoryview(r)).ctypes.data"),
         ),
+        computes=True,
     ),
     "warp": Library(
         "warp-lang",
@@ -106,6 +115,7 @@ LIBRARIES = {
             Line("wp.from_dlpack(t)", "r.ptr"),
             Line("wp.array(t, copy=False)", "r.ptr"),
         ),
+        computes=True,
     ),
     "numba": Library(
         "numba",
@@ -123,6 +133,7 @@ LIBRARIES = {
             Line("pd.DataFrame(t)", "r.to_numpy().ctypes.data"),
             Line("pd.Series(t[:, 1].numpy(), copy=False)", "r.to_numpy().ctypes.data - 4"),
         ),
+        computes=True,
     ),
     "scikit-learn": Library(
         "scikit-learn",
@@ -255,7 +266,19 @@ def rows(name: str) -> list[Row]:
             t = eval(code, names)
             gives = outcome(int(eval(library.at, names)), t.data_ptr())
             made.append(Row(f"{name} ->", code, gives + (", read-only" if t.readonly else "")))
+    for code in SUMS if library.computes else ():
+        names["t"] = candle.ones((4, 6))
+        made.append(Row(f"{name} +", code, kind(lambda code=code: eval(code, names))))
     return made
+
+
+def kind(compute: Callable[[], Any]) -> str:
+    """What comes back: its class, or that of what is raised."""
+    try:
+        found = type(compute())
+    except Exception as error:
+        return type(error).__name__
+    return f"`{found.__module__.partition('.')[0]}.{found.__name__}`"
 
 
 def installed(name: str) -> bool:
@@ -302,7 +325,7 @@ def write() -> None:
     for names in [together, *apart]:
         for name, row in in_a_process(names):
             told.setdefault(name, []).append(row)
-    head = "| library | line | memory |\n|---|---|---|\n"
+    head = "| library | line | memory, or what comes back |\n|---|---|---|\n"
     listed = "".join(
         f"| {row.library} | `{row.line}` | {row.gives} |\n"
         for name in LIBRARIES

@@ -44,6 +44,7 @@ def test_page_has_every_library() -> None:
         assert [row.line for row in told[name]] == [
             *written,
             *(library.into if library.make else ()),
+            *(lines.SUMS if library.computes else ()),
         ]
 
 
