@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ._native._core import Tensor
+    from .dtypes import DType
 
 __all__ = ["occupied", "reduced"]
 
+_DESCRIBED = 7  # what a pickle says of a tensor beside its class and its bytes
 _dense = _core.Demand("pickle", c_order=True, route="buffer")
 
 
@@ -73,17 +75,7 @@ def _permuted(t: Tensor, axes: list[int]) -> Tensor:
     return _core.restride(t, tuple(shape[i] for i in axes), tuple(stride[i] for i in axes))
 
 
-def _rebuilt(
-    cls: type[Tensor],
-    data: Any,
-    dtype: str,
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    readonly: bool,
-    padded: bool,
-    device: str,
-    fresh: bool,
-) -> Tensor:
+def _rebuilt(cls: type[Tensor], data: Any, *described: Any) -> Tensor:
     """Make the tensor over the bytes that arrived.
 
     That is a move of its own, which copies them where they lie misaligned; or if `fresh`, because
@@ -91,28 +83,56 @@ def _rebuilt(
 
     Raises
     ------
+    BufferError, TypeError
+        If what arrived in place of the bytes has gaps, or is no buffer.
     ValueError
-        If there are more or fewer bytes than the shape and the dtype take.
+        If there are more or fewer bytes than the shape and the dtype take, or the rest is not what
+        `reduced` gives.
     """
-    kind = as_dtype(dtype)
-    memory = memoryview(data)
-    if readonly:
-        memory = memory.toreadonly()
-    if memory.nbytes == 0:  # which no memoryview can cast
-        memory = memoryview(b"" if memory.readonly else bytearray())
-    lying = _of_bytes(_core.quietly(_core.asarray, memory.cast("B")), kind, shape, padded, fresh)
+    if len(described) != _DESCRIBED:
+        raise ValueError(
+            f"the pickle says {len(described)} things of a tensor, and this version of candle "
+            f"writes {_DESCRIBED}: it was made by another version, or is damaged. Pickles go "
+            "between processes with the same candle; candle.save_safetensors writes archives"
+        )
+    dtype, shape, axes, readonly, padded, device, fresh = described
     back = sorted(range(len(axes)), key=axes.__getitem__)
+    if len(shape) != len(axes) or any(axes[i] != at for at, i in enumerate(back)):
+        raise ValueError(f"the pickle is damaged: {axes} is no order of the axes of {shape}")
+    memory = _core.quietly(_core.asarray, _frame(data))
+    lying = _of_bytes(memory, as_dtype(dtype), shape, padded, readonly, fresh)
     t = _permuted(lying, back)
     if device != "cpu":
         t = _core.from_dlpack(t, device=as_device(device))
     return t if cls is _core.Tensor else _core.Tensor.__new__(cls, t, copy=False)
 
 
+def _frame(data: Any) -> memoryview:
+    from pickle import PickleBuffer
+
+    try:
+        memory = memoryview(data)
+        found = "" if memory.contiguous else "has gaps"
+        if "O" in memory.format:
+            found = "holds Python objects"
+    except (BufferError, TypeError, ValueError) as error:
+        found = f"is no buffer ({error})"
+    if found:
+        wrong = TypeError if "no buffer" in found else BufferError
+        raise wrong(
+            f"what arrived in place of a tensor's bytes, an object of {type(data).__name__}, "
+            f"{found}: give pickle.loads the buffers that pickle.dumps gave, in their order, or "
+            "the bytes of each"
+        )
+    return PickleBuffer(memory).raw()
+
+
 def _of_bytes(
-    memory: Tensor, dtype: Any, shape: tuple[int, ...], padded: bool, fresh: bool
+    memory: Tensor, dtype: DType, shape: tuple[int, ...], padded: bool, readonly: bool, fresh: bool
 ) -> Tensor:
     from .frameworks.own import PickleFrame
 
+    readonly = readonly or (memory.readonly and not fresh)
     try:
         arrived = _core.of_bytes(memory, shape, dtype.id, padded)
     except ValueError:
@@ -121,11 +141,4 @@ def _of_bytes(
             f"{shape}: the buffers of the pickle were cut, joined or mixed up on the way"
         ) from None
     t = _core.asarray(PickleFrame(arrived), copy=fresh or None)
-    if fresh or t.readonly or not memory.readonly:
-        return t
-    return _core.quietly(_frozen, t, dtype, padded)  # a copy, which is as what it was made of
-
-
-def _frozen(t: Tensor, dtype: Any, padded: bool) -> Tensor:
-    memory = _core.as_bytes(t).memoryview().toreadonly()
-    return _core.of_bytes(_core.asarray(memory), t.shape, dtype.id, padded)
+    return _core.frozen(t) if readonly and not t.readonly else t

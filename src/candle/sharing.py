@@ -72,8 +72,9 @@ def share(x: object, *, writable: bool = False) -> Shared:
     if not hasattr(os, "memfd_create"):
         raise OSError("this system has no memory files (memfd_create): pickle the tensor instead")
     padded = _core.is_padded(t)
-    nbytes = t.size if padded else -(-t.size * t.dtype.bits * t.dtype.lanes // 8)
-    if nbytes > _available():  # a memory file takes what is there, and others die of it
+    nbytes = _bytes_of(t.shape, t.dtype, padded)
+    available = _available()
+    if available is not None and nbytes > available:  # a memory file takes it, and others die of it
         import errno
 
         raise OSError(
@@ -92,11 +93,21 @@ def share(x: object, *, writable: bool = False) -> Shared:
     return handle
 
 
-def _available() -> int:
-    """Give the bytes of memory that the kernel says can be had without swapping."""
-    with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (pathlib takes 5 ms)
-        [kibibytes] = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
-    return int(kibibytes) << 10
+def _bytes_of(shape: tuple[int, ...], dtype: DType, padded: bool) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size if padded else -(-size * dtype.bits * dtype.lanes // 8)
+
+
+def _available() -> int | None:
+    """Give the bytes of memory that the kernel says can be had without swapping, if it says so."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:  # noqa: PTH123  (pathlib takes 5 ms)
+            said = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+    except OSError:  # no /proc here
+        return None
+    return int(said[0]) << 10 if said else None
 
 
 class Shared:
@@ -225,6 +236,8 @@ def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
     ------
     FileNotFoundError
         If it is not there (any more).
+    OSError
+        If this process cannot have one more file open.
     """
     path = f"/proc/{pid}/fd/{file}"
     opened = -1
@@ -235,6 +248,8 @@ def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
     except OSError as error:
         if opened >= 0:
             os.close(opened)
+        if _is_full(error):
+            raise
         raise FileNotFoundError(
             f"the shared memory is gone: process {pid} has ended, has dropped the handle, or is of "
             "another user or machine. Keep the handle where it was pickled until it is loaded, or "
@@ -243,28 +258,47 @@ def _opened(pid: int, file: int, token: str, *described: Any) -> Shared:
     return _checked(opened, token, *described)
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether it is of this process that it has too many files open, and not of the memory."""
+    import errno
+
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
+
+
 def _require(path: str, token: str) -> None:
     found = os.readlink(path)  # noqa: PTH115  (pathlib takes 5 ms to import)
     if not found.startswith(f"/memfd:{_NAME}{token} "):
         raise FileNotFoundError(f"{path} is {found}")
 
 
-def _received(sent: Any, token: str, *described: Any) -> Shared:
+def _received(sent: Any, pid: int, number: int, *described: Any) -> Shared:
     """Take the memory file that goes with a pickle of multiprocessing.
+
+    Where the sender does not give it, because it did so before or knows this process by no
+    authentication key, it is looked for as a plain pickle's is.
 
     Raises
     ------
     FileNotFoundError
-        If the sender is there no more, or it was received before.
+        If the sender is there no more, or it was received before and the handle is dropped.
+    OSError
+        If this process cannot have one more file open.
     """
+    from multiprocessing import AuthenticationError
+
     try:
         file = sent.detach()
-    except (OSError, EOFError, KeyError) as error:
-        raise FileNotFoundError(
-            "the shared memory is gone: the process that sent it ended before it was received "
-            "here, or it was received before"
-        ) from error
-    return _checked(file, token, *described)
+    except (OSError, EOFError, KeyError, AuthenticationError) as error:
+        if _is_full(error):
+            raise
+        try:
+            return _opened(pid, number, *described)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                "the shared memory is gone: the process that sent it ended before it was received "
+                "here, or it was received before and the handle is gone where it was sent"
+            ) from error
+    return _checked(file, *described)
 
 
 def _checked(
@@ -277,12 +311,25 @@ def _checked(
     writable: bool,
 ) -> Shared:
     """Make the handle of a file that cannot lose the bytes it is said to have."""
-    handle = Shared(file, token, nbytes, as_dtype(dtype), shape, padded, writable)
     import fcntl
 
+    try:
+        kind = as_dtype(dtype)
+        taken = _bytes_of(shape, kind, padded)
+    except BaseException:  # no handle has the file yet
+        os.close(file)
+        raise
+    handle = Shared(file, token, nbytes, kind, shape, padded, writable)
     seals = fcntl.fcntl(file, fcntl.F_GET_SEALS)
     if not seals & fcntl.F_SEAL_SHRINK or os.fstat(file).st_size != nbytes:
         raise ValueError(f"the memory file is not one of {nbytes} bytes that candle.share made")
+    if nbytes != taken:
+        raise ValueError(
+            f"{nbytes} bytes were shared, which are not those of a {kind} tensor of the "
+            f"shape {shape}: the handle was damaged on the way"
+        )
+    if writable and seals & _F_SEAL_FUTURE_WRITE:
+        raise ValueError("the memory was shared to be read, and the handle says it may be written")
     return handle
 
 
@@ -290,6 +337,6 @@ def _teach_multiprocessing() -> None:
     from multiprocessing.reduction import DupFd, ForkingPickler
 
     def sent(handle: Shared) -> tuple[Any, ...]:
-        return _received, (DupFd(handle._file), *handle._described())
+        return _received, (DupFd(handle._file), *handle.__reduce__()[1])
 
     ForkingPickler.register(Shared, sent)

@@ -185,10 +185,13 @@ class _Methods(Tensor):
         return _copied(self, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        own = type(self).__reduce__
-        if own is not object.__reduce__:  # a subclass's, which Python prefers too
-            return own(self)  # type: ignore[return-value]
+        if type(self).__reduce__ is not Tensor.__reduce__:  # a subclass's, which Python prefers too
+            return self.__reduce__()
         return reduced(self, index(protocol))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Give what every protocol can pickle: for subclasses that add to it."""
+        return reduced(self, 2)
 
     # What it is.
 

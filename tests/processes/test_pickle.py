@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import array
 import copy
+import ctypes
 import math
 import pickle
 import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import candle
@@ -134,6 +137,54 @@ def test_frames_of_the_wrong_length(frame: bytes) -> None:
         pickle.loads(stream, buffers=[frame])
 
 
+# What may come in place of a frame of 24 bytes; what is raised, None where it is one.
+FRAMES: dict[str, tuple[Callable[[], Any], type[Exception] | None]] = {
+    "floats": (lambda: array.array("f", range(6)), None),
+    "two axes": (lambda: memoryview(bytearray(24)).cast("B", (4, 6)), None),
+    "column-major": (lambda: np.zeros((2, 3), "float32").T, None),
+    "ctypes": (ctypes.c_float * 6, None),
+    "None": (lambda: None, TypeError),
+    "text": (lambda: "x" * 24, TypeError),
+    "a list": (lambda: [0.0] * 6, TypeError),
+    "a tensor": (lambda: numbers(6), TypeError),
+    "no buffer's dtype": (lambda: np.zeros(3, "datetime64[s]"), TypeError),
+    "every other byte": (lambda: memoryview(bytearray(48))[::2], BufferError),
+    "reversed": (lambda: memoryview(bytearray(24))[::-1], BufferError),
+    "every other float": (lambda: np.zeros(12, "float32")[::2], BufferError),
+    "pointers": (lambda: np.array([None] * 3), BufferError),
+}
+
+
+def test_frames_of_other_kinds() -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    stream = pickle.dumps(numbers(6), protocol=5, buffer_callback=buffers.append)
+    for name, (make, wrong) in FRAMES.items():
+        if wrong is None:
+            assert pickle.loads(stream, buffers=[make()]).shape == (6,), name
+            continue
+        with pytest.raises(wrong, match=r"in place of a tensor's bytes.*give pickle.loads"):
+            pickle.loads(stream, buffers=[make()])
+
+
+def test_damaged_pickles_say_so() -> None:
+    function, (cls, data, *described) = numbers(2, 3).__reduce_ex__(2)
+    assert function(cls, data, *described).shape == (2, 3)
+    for fewer_or_more in (described[:-1], [*described, 1], []):
+        with pytest.raises(ValueError, match="made by another version, or is damaged"):
+            function(cls, data, *fewer_or_more)
+    for axes in ((), (0,), (0, 0), (1, 2), (-1, 0), (0, 1, 2), "ab"):
+        with pytest.raises(ValueError, match="no order of the axes"):
+            function(cls, data, *described[:2], axes, *described[3:])
+    for shape in ((6, 2), (-2, -3), (1 << 62, 3), (0, 6)):
+        with pytest.raises(ValueError, match="24 bytes arrived"):
+            function(cls, data, described[0], shape, *described[2:])
+    for dtype in ("float31", "", None):
+        with pytest.raises(TypeError, match="not a dtype"):
+            function(cls, data, dtype, *described[1:])
+    padded = function(cls, data, *described[:4], True, *described[5:])
+    assert not _core.is_padded(padded), "only elements below a byte can be"
+
+
 @pytest.mark.parametrize("framework", ["torch", "numpy", "jax"])
 def test_borrowed_memory_needs_no_framework_to_unpickle(framework: str, in_child: Any) -> None:
     pytest.importorskip(framework)
@@ -199,6 +250,29 @@ class Reduced(candle.Tensor):
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_pickle_of_the_users_making(protocol: int) -> None:
     assert pickle.loads(pickle.dumps(Reduced([1, 2]), protocol)) == [1, 2]
+
+
+class Labelled(candle.Tensor):
+    """One that adds to what the pickle holds anyway."""
+
+    label: Any
+
+    def __reduce__(self) -> Any:
+        return relabelled, (super().__reduce__(), self.label)
+
+
+def relabelled(reduced: Any, label: Any) -> Any:
+    made = reduced[0](*reduced[1])
+    made.label = label
+    return made
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_pickle_that_the_user_adds_to(protocol: int) -> None:
+    t = Labelled([1, 2])
+    t.label = "x"
+    back = pickle.loads(pickle.dumps(t, protocol))
+    assert (type(back), back.tolist(), back.label) == (Labelled, [1, 2], "x")
 
 
 @pytest.mark.parametrize("shape", [(1 << 50,), (1 << 29, 1 << 25)], ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import multiprocessing
 import os
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,6 +202,92 @@ def test_a_crash_leaves_nothing(in_child: Any) -> None:
     assert in_child(code).signal == "SIGKILL"
     assert abs(os.statvfs("/dev/shm").f_bfree - before) * 4096 < 1 << 20
     assert not files()
+
+
+def test_damaged_handles_say_so_and_leave_nothing_open() -> None:
+    handle = candle.share([1.0, 2.0])
+    opens, good = handle.__reduce__()
+    damages = [
+        (3, 4096, ValueError, "4096 bytes"),
+        (3, -1, ValueError, "-1 bytes"),
+        (4, "int4", ValueError, "not those of a int4"),
+        (4, "int31", TypeError, "not a dtype"),
+        (4, None, TypeError, "not a dtype"),
+        (5, (3,), ValueError, "not those of"),
+        (5, (1 << 62, 1 << 62), ValueError, "not those of"),
+        (5, None, TypeError, "iterable"),
+        (7, True, ValueError, "shared to be read"),
+    ]
+    for place, value, wrong, words in damages:
+        described = [*good[:place], value, *good[place + 1 :]]
+        with pytest.raises(wrong, match=words):
+            opens(*described)
+    assert opens(*good).open().tolist() == [1.0, 2.0]
+
+
+def test_too_many_open_files_are_not_memory_that_is_gone(in_child: Any) -> None:
+    code = """
+        import errno, os, pickle, resource, candle
+        from multiprocessing.reduction import ForkingPickler
+        handle = candle.share([1.0])
+        streams = pickle.dumps(handle), bytes(ForkingPickler.dumps(handle))
+        pickle.loads(streams[0])  # imports what it needs
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 4,) * 2)
+        taken = []
+        try:
+            while True:
+                taken.append(os.dup(0))
+        except OSError:
+            pass
+        attempts = [(pickle.loads, stream) for stream in streams] + [(candle.share, [1.0])]
+        for function, argument in attempts:
+            try:
+                function(argument)
+            except OSError as error:
+                assert error.errno == errno.EMFILE, error
+            else:
+                raise AssertionError
+        for file in taken:
+            os.close(file)
+        assert pickle.loads(streams[0]).open().tolist() == [1.0]
+    """
+    in_child(code).check()
+
+
+def test_received_by_who_has_another_authentication_key() -> None:
+    """As through a connection, or a manager, between processes that did not start each other."""
+    handle = candle.share([1.0, 2.0])
+    stream = bytes(ForkingPickler.dumps(handle))
+    key = multiprocessing.current_process().authkey
+    multiprocessing.current_process().authkey = b"another"
+    try:
+        assert pickle.loads(stream).open().tolist() == [1.0, 2.0]
+    finally:
+        multiprocessing.current_process().authkey = key
+    pickle.loads(stream)  # takes what waited for it
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_received_twice_while_the_handle_is_there() -> None:
+    handle = candle.share([1.0, 2.0])
+    stream = bytes(ForkingPickler.dumps(handle))
+    assert [pickle.loads(stream).open().tolist() for _ in range(2)] == [[1.0, 2.0]] * 2
+    del handle
+    with pytest.raises(FileNotFoundError, match="received before"):
+        pickle.loads(stream)
+
+
+@pytest.mark.parametrize("said", [None, "MemTotal: 1 kB\n"], ids=["no /proc", "no such line"])
+def test_where_the_free_memory_is_not_said(said: str | None, monkeypatch: Any) -> None:
+    def opened(path: str, **keywords: Any) -> Any:
+        if said is None:
+            raise FileNotFoundError(path)
+        return io.StringIO(said)
+
+    monkeypatch.setattr("builtins.open", opened)
+    handle = candle.share([1.0])
+    monkeypatch.undo()
+    assert handle.open().tolist() == [1.0]
 
 
 def test_nobody_writes_what_was_shared_to_be_read() -> None:

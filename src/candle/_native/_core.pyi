@@ -227,6 +227,7 @@ class Tensor:
     def __copy__(self) -> Tensor: ...
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor: ...
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
     def __sizeof__(self) -> int: ...
 
     # Out.
@@ -713,6 +714,9 @@ def as_bytes(t: Tensor, /) -> Tensor:
 
 def of_bytes(data: Tensor, shape: _Shape, dtype_id: int, padded: bool = False, /) -> Tensor:
     """The other way round."""
+
+def frozen(t: Tensor, /) -> Tensor:
+    """A view of a tensor that may not be written."""
 
 def host_copy(t: Tensor, dtype_id: int, /) -> Tensor:
     """As materialise, on the host, and recorded by who calls."""

@@ -310,6 +310,8 @@ PyMethodDef module_methods[] = {
      "as_bytes($module, t, /)\n--\n\nThe memory of a row-major tensor, a vector of uint8."},
     {"of_bytes", function_of<of_bytes>(), METH_FASTCALL,
      "of_bytes($module, data, shape, dtype_id, padded=False, /)\n--\n\nThe other way round."},
+    {"frozen", frozen, METH_O,
+     "frozen($module, t, /)\n--\n\nA view of a tensor that may not be written."},
     {"host_copy", host_copy, METH_VARARGS,
      "host_copy($module, t, dtype_id, /)\n--\n\nAs materialise, on the host, and recorded by who "
      "calls."},

@@ -207,7 +207,18 @@ PyObject* of_bytes(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   std::copy_n(shape, ndim, view->shape());
   std::copy_n(strides, ndim, view->strides());
   view->dtype = static_cast<DTypeId>(id);
-  view->padded = padded;
+  view->padded = padded && dtype_table[id].dlpack.bits * dtype_table[id].dlpack.lanes < 8;
+  return view->object();
+}
+
+PyObject* frozen(PyObject*, PyObject* argument) {
+  Tensor* tensor = tensor_argument(argument);
+  if (tensor == nullptr) return nullptr;
+  Tensor* view = new_view(tensor, tensor->ndim());
+  if (view == nullptr) return nullptr;
+  std::copy_n(tensor->shape(), tensor->ndim(), view->shape());
+  std::copy_n(tensor->strides(), tensor->ndim(), view->strides());
+  view->read_only = true;
   return view->object();
 }
 
