@@ -17,8 +17,10 @@ from device_producers import (
     InterfaceOnly,
     JaxLike,
     OneApiLike,
+    PaddleLike,
     RocmLike,
     Runtime,
+    TensorflowLike,
     TorchLike,
     TorchPinnedLike,
     WarpLike,
@@ -71,6 +73,18 @@ ORDERS: dict[type[DeviceArray], dict[Any, Any]] = {
         1: [(A, LEGACY)],
         B: [(A, B)],
     },
+    PaddleLike: {
+        ABSENT: [(A, LEGACY)],
+        None: [(A, LEGACY)],
+        -1: NOTHING,
+        0: ValueError,
+        1: [(A, LEGACY)],
+        2: ValueError,
+        B: [(A, B)],
+        A: NOTHING,
+        "text": TypeError,
+    },
+    TensorflowLike: {ABSENT: NOTHING, None: NOTHING, **dict.fromkeys([-1, 0, 1, B], RuntimeError)},
     CoreLike: dict.fromkeys([ABSENT, None, -1, 0, 1, 2, B], NOTHING),
 }
 CASES = [(kind, stream) for kind, streams in ORDERS.items() for stream in streams]
@@ -146,7 +160,7 @@ def test_capsules_say_what_was_announced(runtime: Runtime, name: str) -> None:
     assert (x.__dlpack_device__()[0] == fields.device[0]) == (name != "torch pinned")
     assert fields.data == ADDRESS
     assert fields.shape == (4, 5)
-    assert (fields.version is None) == (name in {"jax", "warp"})
+    assert (fields.version is None) == (name in {"jax", "warp", "tensorflow"})
     taken = take(capsule)
     assert x.deletes == 0
     taken.release()

@@ -6,6 +6,7 @@ handed on.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,11 +17,13 @@ from device_producers import (
     CoreLike,
     CupyLike,
     DeviceArray,
+    EagerTensor,
     HostLike,
     JaxArrayImpl,
     JaxLike,
     ManagedLike,
     OneApiLike,
+    PaddleTensor,
     PinnedLike,
     RocmLike,
     Runtime,
@@ -33,6 +36,7 @@ from device_producers import (
 
 import candle
 from candle._native import _core
+from candle.frameworks.handout import capsule_target
 from candle.testing import Producer, exchange_api, info, take
 
 if TYPE_CHECKING:
@@ -65,6 +69,7 @@ IMPORTS: dict[type[DeviceArray], Sequence[dict[str, Any]]] = {
     RocmLike: [{"stream": -1, **MODERN}],
     JaxArrayImpl: [{"stream": 1, **MODERN}],  # -1 would reach the driver
     WarpLike: [{"stream": -1, **MODERN}, {"stream": -1}],
+    PaddleTensor: [{"stream": -1, **MODERN}],
     HostLike: [MODERN],
     PinnedLike: [MODERN],
     TorchPinnedLike: [MODERN],
@@ -167,7 +172,16 @@ def test_a_form_that_works_is_not_sought_twice(runtime: Runtime) -> None:
 # Export
 
 
-ASKED_AGAIN = [CoreLike, CupyLike, ManagedLike, JaxLike, JaxArrayImpl, WarpLike, TorchLike]
+ASKED_AGAIN = [
+    CoreLike,
+    CupyLike,
+    ManagedLike,
+    JaxLike,
+    JaxArrayImpl,
+    WarpLike,
+    TorchLike,
+    PaddleTensor,
+]
 EXPORTS = {"absent": 1, None: 1, 0: 1, 1: 1, B: B}
 
 
@@ -300,6 +314,49 @@ def test_a_gradient_is_not_dropped(runtime: Runtime) -> None:
     assert x.producer.exports == 0
 
 
+def test_who_takes_no_stream_is_refused_by_name(runtime: Runtime) -> None:
+    """tensorflow orders nothing: on the host its tensors come in, and by a raw capsule any do."""
+    x = EagerTensor(runtime)
+    for move in (candle.from_dlpack, candle.Tensor):
+        with pytest.raises(BufferError, match=r"GPU:0, and tensorflow tells nobody.*copy it with"):
+            move(x)
+    assert x.producer.exports == 0
+    assert candle.explain(x).action == "refuse"
+    t = candle.from_dlpack(x.capsule(), stream=LEGACY)  # the caller has waited for it
+    assert t.__dlpack_device__() == (2, 0)
+    del t
+    assert x.deletes == x.producer.exports == 1
+
+
+def test_paddle_knows_no_stream_per_thread(runtime: Runtime) -> None:
+    t = imported(PaddleTensor(runtime))
+    with pytest.raises(BufferError, match="stream=2 is not supported"):
+        t.__dlpack__(stream=2)
+
+
+@pytest.mark.parametrize("name", ["paddle", "warp"])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_given_to_frameworks_by_a_capsule_of_a_device(
+    runtime: Runtime, name: str, read_only: bool
+) -> None:
+    """As `convert` gives them memory of devices: the consumer's stream reaches the producer."""
+    x = CoreLike(runtime, flags=int(read_only))
+    t = imported(x)
+    runtime.streams[0] = A
+    module = import_module(f"candle.frameworks.{name}")
+    unasked, on_your_word = module.demand(), module._on_your_word
+    given = capsule_target(
+        name, (), lambda handout: CONSUMERS[name](handout, runtime), unasked, on_your_word
+    ).give
+    if read_only:
+        with pytest.raises(BufferError, match="cupy or torch"):  # who would copy it
+            given(t, None)
+        assert x.calls == []
+    with given(t, False if read_only else None) as taken:
+        assert (taken.info.device, taken.info.data, taken.info.version) == ((2, 0), ADDRESS, None)
+    assert x.streams == [A]
+
+
 # Lifetime
 
 
@@ -334,6 +391,7 @@ CONSUMES = {
     "cupy": A,
     "jax": JAX_STREAM,
     "warp": A,
+    "paddle": A,
     "cuda.core": LEGACY,
     "tvm-ffi": LEGACY,  # it says none: the standard's default
 }

@@ -108,6 +108,20 @@ def warp_like(x: Any, runtime: Runtime) -> Taken:
     return _taken(capsule, {CPU, CUDA, CUDA_HOST, MANAGED})
 
 
+def paddle_like(x: Any, runtime: Runtime) -> Taken:
+    """paddle 3.3: the stream of the array's device, which it never calls 0."""
+    kind, index = x.__dlpack_device__()
+    keywords: dict[str, Any] = {"max_version": (1, 2)}
+    if kind == CUDA:
+        keywords["stream"] = runtime.current(index) or LEGACY
+    try:
+        capsule = x.__dlpack__(**keywords)
+    except TypeError:
+        del keywords["max_version"]
+        capsule = x.__dlpack__(**keywords)
+    return _taken(capsule, {CPU, CUDA, CUDA_HOST})
+
+
 def core_like(x: Any, runtime: Runtime, stream: int | None = LEGACY) -> Taken:
     """cuda.core: the caller says which stream, and has to where the memory is CUDA's."""
     kind, _index = x.__dlpack_device__()
@@ -138,6 +152,7 @@ CONSUMERS: dict[str, Consumer] = {
     "jax": jax_like,
     "numpy": numpy_like,
     "warp": warp_like,
+    "paddle": paddle_like,
     "cuda.core": core_like,
     "tvm-ffi": tvm_like,
 }

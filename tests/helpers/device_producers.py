@@ -265,6 +265,68 @@ class WarpLike(DeviceArray):
         return self.capsule()
 
 
+class PaddleLike(DeviceArray):
+    """paddle 3.3: it knows no per-thread stream, and goes by its own current device."""
+
+    def export(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        if stream is not None and not isinstance(stream, int):
+            raise TypeError("stream must be an integer or None.")
+        if stream != -1:
+            if stream in (0, PER_THREAD):
+                raise ValueError(f"For CUDA, stream={stream} is not supported.")
+            current = self.runtime.current(self.runtime.device)
+            self.runtime.order(current, LEGACY if stream is None else stream)
+        return self.capsule(max_version)
+
+
+class PaddleTensor(PaddleLike):
+    """The same, of a type that is told from its module as paddle's tensors are."""
+
+    __module__ = "paddle"
+    stop_gradient = True
+
+    def is_sparse(self) -> bool:
+        return False
+
+
+class TensorflowLike(DeviceArray):
+    """tensorflow 2.21: no stream at all, and nothing is waited for."""
+
+    versions = False
+
+    def export(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        if stream is not None:
+            raise RuntimeError("tf.Tensor does not support DLPack export with a non-None stream")
+        return self.capsule()
+
+
+class EagerTensor(TensorflowLike):
+    """The same, of a type that is told from its module as tensorflow's tensors are."""
+
+    __module__ = "tensorflow.python.framework.ops"
+
+    def __init__(self, *arguments: Any, **fields: Any) -> None:
+        super().__init__(*arguments, **fields)
+        self.device: Any = "/job:localhost/replica:0/task:0/device:GPU:0"
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (self.kind, 0)
+
+
 class CoreLike(DeviceArray):
     """cuda.core's buffers, and tvm-ffi's tensors: `stream` is ignored."""
 
@@ -390,6 +452,8 @@ PRODUCERS: dict[str, type[DeviceArray]] = {
     "cupy": CupyLike,
     "jax": JaxLike,
     "warp": WarpLike,
+    "paddle": PaddleLike,
+    "tensorflow": TensorflowLike,
     "cuda.core": CoreLike,
     "managed": ManagedLike,
     "pinned": PinnedLike,

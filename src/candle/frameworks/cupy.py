@@ -7,7 +7,7 @@ import sys
 from .._native import _core
 from ..ledger import refuse
 from .record import Record
-from .target import Target, tell_read_only
+from .target import Target, demands_of_writers, tell_read_only
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,19 +51,7 @@ class _Stream:
         return (0, self.stream.ptr)
 
 
-def _takes(read_only: bool) -> _core.Demand:
-    return _core.Demand(
-        "cupy",
-        dtypes=_DTYPES,
-        negative_strides=False,
-        read_only=read_only,
-        host_only=False,
-        route="dlpack_versioned",
-    )
-
-
-_demand = _takes(False)
-_on_their_word = _takes(True)  # the caller's, that nothing is written to read-only memory
+_demand, _on_your_word = demands_of_writers("cupy", dtypes=_DTYPES, route="dlpack_versioned")
 
 
 def demand() -> _core.Demand:
@@ -109,7 +97,7 @@ def give(t: Tensor, copy: bool | None) -> Any:
     if t.device.type in ("cpu", "cuda_host", "rocm_host") and str(t.dtype) in _DTYPES:
         t = _core.from_dlpack(t, device=f"cuda:{cupy.cuda.Device().id}", copy=copy)
         copy = None
-    fit = _core.conform(t, _demand if copy is None else _on_their_word, copy)
+    fit = _core.conform(t, _demand if copy is None else _on_your_word, copy)
     if t.readonly and copy is None:
         tell_read_only("cupy")
     try:

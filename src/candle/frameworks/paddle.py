@@ -6,6 +6,7 @@ from .._native import _core
 from ..ledger import refuse
 from .handout import capsule_target
 from .record import Record
+from .target import demands_of_writers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,19 +25,9 @@ _DTYPES = (
 )
 
 
-def _demand_of(read_only: bool) -> _core.Demand:
-    return _core.Demand(
-        "paddle",
-        dtypes=_DTYPES,
-        axes=(0, 9),
-        negative_strides=False,
-        read_only=read_only,
-        host_only=False,
-        route="dlpack_legacy",
-    )
-
-
-_demand = _demand_of(False)
+_demand, _on_your_word = demands_of_writers(
+    "paddle", dtypes=_DTYPES, axes=(0, 9), route="dlpack_legacy"
+)
 
 
 def _plain(x: Any) -> object:
@@ -64,7 +55,7 @@ def target() -> Target:
     import paddle
 
     return capsule_target(
-        "paddle", (paddle.Tensor,), paddle.from_dlpack, _demand, _demand_of(True), read_only=False
+        "paddle", (paddle.Tensor,), paddle.from_dlpack, _demand, _on_your_word, read_only=False
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from .._native import _core
 from ..plan import ReadOnlyCopyWarning
 
 TYPE_CHECKING = False
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from .._native._core import Demand, Tensor
 
-__all__ = ["Target", "tell_read_only"]
+__all__ = ["Target", "demands_of_writers", "tell_read_only"]
 
 _told: set[str] = set()  # the frameworks of which it was warned
 
@@ -37,6 +38,30 @@ def tell_read_only(name: str) -> None:
         ReadOnlyCopyWarning,
         stacklevel=3,
     )
+
+
+def demands_of_writers(consumer: str, **takes: Any) -> tuple[Demand, Demand]:
+    """Give what a framework takes that has no read-only tensors, and none with reversed axes.
+
+    Parameters
+    ----------
+    consumer : str
+    **takes
+        What else `Demand` can be told.
+
+    Returns
+    -------
+    tuple of two Demands
+        The first takes no read-only memory. The second does: it is for ``copy=False``, which is the
+        caller's word that nothing is written to it.
+    """
+    unasked, on_your_word = (
+        _core.Demand(
+            consumer, negative_strides=False, host_only=False, read_only=read_only, **takes
+        )
+        for read_only in (False, True)
+    )
+    return unasked, on_your_word
 
 
 class Target:

@@ -55,9 +55,20 @@ def _stand_in(x: Any) -> object:
     return x
 
 
+def _explain(x: Any) -> None:
+    """Refuse memory of a device by name: its `__dlpack__` takes no stream, not even -1."""
+    kind, number = x.__dlpack_device__()
+    if kind != 1:
+        fact = (
+            f"the tensor is on {x.device or f'DLPack device ({kind}, {number})'}, and tensorflow "
+            "tells nobody which of its work there is still queued"
+        )
+        refuse("dlpack_legacy", "foreign_device", fact, type(x).__name__)
+
+
 def record(cls: type, base: type) -> Record | None:
     """Read-only, after a look at the dtype."""
-    return Record("stand_in", read_only=True, stand_in=_stand_in, copies=True)
+    return Record("stand_in", read_only=True, stand_in=_stand_in, copies=True, explain=_explain)
 
 
 def demand() -> _core.Demand:

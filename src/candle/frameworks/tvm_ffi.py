@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._native import _core
-from .target import Target
+from .target import Target, demands_of_writers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["demand", "examples", "hazards", "target"]
 
-_demand = _core.Demand(
-    "tvm_ffi", negative_strides=False, read_only=False, host_only=False, route="exchange"
-)
-_on_your_word = _core.Demand("tvm_ffi", negative_strides=False, host_only=False, route="exchange")
+_demand, _on_your_word = demands_of_writers("tvm_ffi", route="exchange")
 
 
 def demand() -> _core.Demand:

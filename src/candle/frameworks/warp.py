@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .._native import _core
 from .handout import capsule_target
+from .target import demands_of_writers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,19 +21,9 @@ _DTYPES = (
 )
 
 
-def _demand_of(read_only: bool) -> _core.Demand:
-    return _core.Demand(
-        "warp",
-        dtypes=_DTYPES,
-        axes=(1, 4),
-        negative_strides=False,
-        read_only=read_only,
-        host_only=False,
-        route="dlpack_legacy",
-    )
-
-
-_demand = _demand_of(False)
+_demand, _on_your_word = demands_of_writers(
+    "warp", dtypes=_DTYPES, axes=(1, 4), route="dlpack_legacy"
+)
 
 
 def demand() -> _core.Demand:
@@ -46,7 +37,7 @@ def target() -> Target:
 
     warp.init()
     return capsule_target(
-        "warp", (warp.array,), warp.from_dlpack, _demand, _demand_of(True), read_only=False
+        "warp", (warp.array,), warp.from_dlpack, _demand, _on_your_word, read_only=False
     )
 
 
