@@ -26,6 +26,7 @@ class Strict:
         self.driver, self.device, self.kind = driver, device, kind
         self.producer = Producer(address, shape=(N,), device=(kind, device))
         self.seen: list[int] = []
+        self.exactly: list[int] = []  # as the driver has it: -1 is no device
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (self.kind, self.device)
@@ -33,6 +34,7 @@ class Strict:
     def __dlpack__(self, *, stream: int | None = None, **_keywords: Any) -> object:
         current = max(self.driver.device, 0)  # as the CUDA runtime counts
         self.seen.append(current)
+        self.exactly.append(self.driver.device)
         if current != self.device:
             raise BufferError(f"Expected: {self.device}. Current device: {current}.")
         return self.producer.capsule(True)
@@ -62,6 +64,7 @@ def test_a_producer_is_asked_on_its_device(
         t[1:].__dlpack__(stream=1)
         t.__cuda_array_interface__  # noqa: B018
         assert driver.device == before
+        assert set(x.exactly) == {device}, "who calls the driver (warp) has no device 0 by default"
         if max(current, 0) != device:
             with pytest.raises(BufferError, match="Current device"):
                 x.__dlpack__(stream=-1)

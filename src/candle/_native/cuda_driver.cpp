@@ -208,7 +208,8 @@ DeviceGuard::DeviceGuard(int32_t device) noexcept {
   const Driver& cuda = driver();
   unsigned flags = 0;
   int active = 0;
-  if (cuda.status != success || current_device() == device ||
+  int now = -1;  // a thread may have no device current, which is not device 0
+  if (cuda.status != success || (cuda.cuCtxGetDevice(&now) == success && now == device) ||
       cuda.cuDevicePrimaryCtxGetState(device, &flags, &active) != success || active == 0) {
     return;
   }

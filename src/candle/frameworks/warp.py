@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .._native import _core
 from .handout import capsule_target
 from .target import demands_of_writers
 
@@ -10,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .._native._core import Demand
     from .target import Target
 
 __all__ = ["demand", "examples", "target"]
@@ -26,7 +26,7 @@ _demand, _on_your_word = demands_of_writers(
 )
 
 
-def demand() -> _core.Demand:
+def demand() -> Demand:
     """Say what warp takes."""
     return _demand
 
