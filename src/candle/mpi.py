@@ -65,9 +65,9 @@ def agreed(comm: Any, x: object, *, reducing: bool = False) -> Tensor:
     try:
         t = _core.asarray(x, copy=False)
         wrong = _obstacle(t, reducing)
-    except (BufferError, TypeError, ValueError) as error:
-        wrong = str(error)
-    kind = None if t is None else (t.dtype.name, t.shape)
+    except Exception as error:  # noqa: BLE001  (of any kind: the other ranks wait for this one)
+        wrong = str(error) or type(error).__name__
+    kind = None if t is None else (_core.is_padded(t) * "padded " + t.dtype.name, t.shape)
     told: list[tuple[str, Any]] = comm.allgather((wrong, kind))
     obstacles = [f"rank {rank}: {words}" for rank, (words, _) in enumerate(told) if words]
     if obstacles or t is None:

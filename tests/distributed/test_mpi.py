@@ -223,3 +223,29 @@ def test_ranks_are_grouped_in_the_message() -> None:
     others = Ranks(a=("", ("int8", (2,))), b=("", ("int8", (2,))))
     with pytest.raises(ValueError, match=r"float32 \(2,\) on rank 0; int8 \(2,\) on ranks 1, 2\."):
         candle.mpi.agreed(others, candle.zeros(2))
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, MemoryError, KeyError, OSError, ImportError])
+def test_a_producer_that_fails_keeps_no_rank_waiting(raised: type[Exception]) -> None:
+    class Broken:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def __dlpack__(self, **_keywords: object) -> object:
+            raise raised("broken")
+
+    ranks = Ranks()
+    said = []
+    ranks.allgather = lambda mine: said.append(mine) or [mine]  # type: ignore[method-assign, func-returns-value]
+    with pytest.raises(BufferError, match=r"rank 0: .*broken"):
+        candle.mpi.agreed(ranks, Broken())
+    assert len(said) == 1
+
+
+def test_elements_below_a_byte_are_the_same_only_in_one_packing() -> None:
+    packed = candle.ones(6, dtype="int4")
+    padded = candle.Tensor(packed.numpy())
+    assert candle.mpi.agreed(Ranks(), packed).size == 3
+    assert candle.mpi.agreed(Ranks(), padded).size == 6
+    with pytest.raises(ValueError, match=r"padded int4 \(6,\) on rank 0; int4 \(6,\) on rank 1"):
+        candle.mpi.agreed(Ranks(a=("", ("int4", (6,)))), padded)
