@@ -6,6 +6,7 @@ Its wheel, candle-nn, has to lie in a folder of its own: ``pip install --target 
 from __future__ import annotations
 
 import sys
+from _thread import allocate_lock
 from os import path as os_path
 
 TYPE_CHECKING = False
@@ -17,6 +18,7 @@ __all__ = ["NAME", "load"]
 NAME = "hf_candle"
 _LIBRARY = "candle.abi3.so"
 _OWN = __name__.partition(".")[0]
+_loading = allocate_lock()
 
 
 def load(path: object = None) -> ModuleType:
@@ -37,16 +39,21 @@ def load(path: object = None) -> ModuleType:
     Raises
     ------
     ImportError
-        Where it is not there, or was initialised before in this process under another name: its
-        library allows that once.
+        Where it is not there, or was initialised before in this process, under another name or by
+        a load that failed: its library allows that once.
     ValueError
         Where another one than that in `path` is loaded.
 
     Notes
     -----
-    While it loads it has the name ``candle``, which its own modules import. Call this before other
-    threads import modules of candle.
+    While it loads it has the name ``candle``, which its own modules import, and this package's
+    modules cannot be found: no other thread may use candle meanwhile, but for this function.
     """
+    with _loading:
+        return _load(path)
+
+
+def _load(path: object) -> ModuleType:
     loaded = sys.modules.get(NAME)
     if loaded is not None:
         if path is not None and _find(path) not in loaded.__path__:
@@ -60,8 +67,9 @@ def load(path: object = None) -> ModuleType:
         _taken_out()  # what has come of it so far
         if isinstance(error, ImportError) and _was_initialised(error):
             raise ImportError(
-                "HuggingFace candle was initialised in this process before, under another name, "
-                "and can be only once: call candle.hf.load() first, in a new process"
+                "HuggingFace candle was initialised in this process before, under another name or "
+                "by a load that failed, and can be only once: call candle.hf.load() first, in a "
+                "new process"
             ) from error
         raise
     else:

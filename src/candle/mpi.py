@@ -65,7 +65,7 @@ def agreed(comm: Any, x: object, *, reducing: bool = False) -> Tensor:
     try:
         t = _core.asarray(x, copy=False)
         wrong = _obstacle(t, reducing)
-    except Exception as error:  # noqa: BLE001  (of any kind: the other ranks wait for this one)
+    except Exception as error:  # of any kind: the other ranks wait for this one
         wrong = str(error) or type(error).__name__
     kind = None if t is None else (_core.is_padded(t) * "padded " + t.dtype.name, t.shape)
     told: list[tuple[str, Any]] = comm.allgather((wrong, kind))

@@ -41,6 +41,14 @@ def test_structures() -> None:
     assert batch["pair"][1] == ("a", "b")
 
 
+def test_samples_of_both_kinds() -> None:
+    t, x = candle.Tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    assert collate([t, x]).tolist() == [[1, 2], [3, 4]]
+    assert collate([x, t]).tolist() == [[3, 4], [1, 2]]
+    with pytest.raises(TypeError, match="expected Tensor as element 1"):
+        collate([t, [3.0, 4.0]])
+
+
 def test_subclass() -> None:
     class Sample(candle.Tensor):
         pass

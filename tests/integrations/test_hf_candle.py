@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import isolation
@@ -273,3 +274,34 @@ def test_on_the_path(hf: Any, in_child: Callable[..., Any]) -> None:
         print(f.__name__)
     """
     assert in_child(code, FOLDER).check() == "hf_candle\nhf_candle.functional\n"
+
+
+def test_loaded_by_many_threads_at_once(hf: Any, in_child: Callable[..., Any]) -> None:
+    code = """
+        import sys, threading, candle
+        loaded = []
+        def load():
+            loaded.append(candle.hf.load(sys.argv[1]))
+        threads = [threading.Thread(target=load) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(len(loaded), loaded.count(loaded[0]), sys.modules["candle"] is candle)
+        print(candle.Tensor(loaded[0].Tensor([1.0])).tolist())
+    """
+    assert in_child(code, FOLDER).check() == "8 8 True\n[1.0]\n"
+
+
+def test_looking_for_it_loads_nothing_else(hf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages whose modules import when they are asked for something are not asked."""
+
+    class Lazy(ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(f"{name} was to be imported")
+
+    from candle.frameworks import hf_candle
+
+    monkeypatch.delitem(sys.modules, "hf_candle")
+    monkeypatch.setattr(sys, "modules", {"lazy": Lazy("lazy"), "none": None, **sys.modules})
+    assert hf_candle._module().Tensor is hf.Tensor

@@ -43,8 +43,9 @@ def _module() -> Any:
     loaded = sys.modules.get("hf_candle")
     if loaded is None:
         for module in list(sys.modules.values()):
-            tensor = getattr(module, "Tensor", None)
-            if isinstance(tensor, type) and _is_tensor(tensor) and hasattr(module, "utils"):
+            names = getattr(module, "__dict__", {})  # others may import when they are asked
+            tensor = names.get("Tensor")
+            if isinstance(tensor, type) and _is_tensor(tensor) and "utils" in names:
                 return module
     return loaded
 

@@ -268,7 +268,8 @@ def collated(batch: Any, *, collate_fn_map: dict[Any, Callable[..., Any]] | None
     """Stack samples that are Tensors, as torch's own: in a worker, right into shared memory."""
     functions = collate_fn_map or {}
     stack = functions[sys.modules["torch"].Tensor]
-    return stack([_lent(t) for t in batch], collate_fn_map=collate_fn_map)
+    samples = [_lent(t) if isinstance(t, _core.Tensor) else t for t in batch]
+    return stack(samples, collate_fn_map=collate_fn_map)
 
 
 def target() -> Target:
