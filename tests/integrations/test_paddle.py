@@ -92,6 +92,29 @@ def test_gradients_and_sparse_tensors_are_refused(paddle: Any) -> None:
         candle.Tensor(paddle.eye(3).to_sparse_coo(2))
 
 
+@pytest.mark.parametrize("to", ["numpy", "candle", "paddle"])
+@pytest.mark.parametrize("copy", [None, False, True])
+def test_detached_trees(paddle: Any, to: str, copy: bool | None) -> None:
+    x, plain = paddle.ones([2, 2]), paddle.zeros([2])
+    x.stop_gradient = False
+    given = candle.convert({"x": x, "plain": plain}, to, copy=copy, detach=True)
+    back = candle.Tensor(given["x"])
+    assert back.tolist() == [[1, 1], [1, 1]]
+    assert (back.data_ptr() == x.data_ptr()) == (not copy)
+    assert not x.stop_gradient
+
+
+def test_variables_of_a_static_graph_are_refused(paddle: Any) -> None:
+    paddle.enable_static()
+    try:
+        with paddle.static.program_guard(paddle.static.Program()):
+            x = paddle.static.data("x", [2, 3])
+            with pytest.raises(BufferError, match=r"static graph.*outside of the function"):
+                candle.Tensor(x)
+    finally:
+        paddle.disable_static()
+
+
 def test_convert_keeps_views(paddle: Any) -> None:
     """Memory that has to be copied is copied once, and seen by all that showed it."""
     table = np.arange(6.0)
@@ -106,3 +129,4 @@ def test_hazards(paddle: Any) -> None:
 
     told = " ".join(frameworks.hazards("paddle", lambda do: ""))
     assert "READ_ONLY" in told
+    assert "uint16" in told

@@ -104,6 +104,14 @@ def test_dtypes_that_its_dlpack_lacks(tf: Any, dtype: str) -> None:
     assert (back.dtype, back.tolist()) == (dtype, [0, 1])
 
 
+@pytest.mark.parametrize("dtype", ["complex32", "float8_e8m0fnu", "float6_e2m3fn"])
+def test_dtypes_that_it_lacks(tf: Any, dtype: str) -> None:
+    t = candle.ones(2, dtype=dtype)
+    for move in (tf.convert_to_tensor, tf.abs):
+        with pytest.raises(ValueError, match=rf"tensorflow has no {dtype}: convert first"):
+            move(t)
+
+
 def test_convert_trees(tf: Any, t: candle.Tensor) -> None:
     tree = {"a": t, "b": [np.ones(3), tf.ones(2)]}
     given = candle.convert(tree, "tensorflow")
@@ -139,8 +147,10 @@ def test_what_is_no_plain_tensor(tf: Any) -> None:
         candle.Tensor(tf.constant(["a"]))
     with pytest.raises(ValueError, match="different shapes"):
         candle.Tensor(tf.ragged.constant([[1], [1, 2]]))
-    with pytest.raises(TypeError, match="SparseTensor"):
-        candle.Tensor(tf.sparse.from_dense([[1, 0]]))
+    sparse = tf.sparse.from_dense([[1, 0]]), tf.IndexedSlices(tf.ones(2), tf.constant([0, 1]))
+    for x in sparse:
+        with pytest.raises(BufferError, match=f"{type(x).__name__}.*only some elements"):
+            candle.Tensor(x)
     with pytest.raises(BufferError, match="quantised"):
         candle.Tensor(tf.quantization.quantize(tf.constant([1.0]), 0.0, 4.0, tf.qint8).output)
     with pytest.raises(BufferError, match=r"tf\.function, and has no memory"):

@@ -254,8 +254,9 @@ def is_mute(cls: type) -> bool:
 
 def detacher(cls: type) -> Callable[[Any], Any] | None:
     """Give what takes tensors of a type out of autograd; None where they are never part of it."""
-    if "torch" in sys.modules and kind_of(cls) == "torch":
-        detached: Callable[[Any], Any] = _file("torch").detached  # type: ignore[attr-defined]
+    kind = kind_of(cls)
+    if kind in ("paddle", "torch") and kind in sys.modules:
+        detached: Callable[[Any], Any] = _file(kind).detached  # type: ignore[attr-defined]
         return detached
     return None
 

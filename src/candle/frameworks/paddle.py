@@ -1,4 +1,4 @@
-"""paddle: no read-only tensors, no uint16, and an exchange table that looks at no gradients."""
+"""paddle: no read-only tensors, no use for uint16, and a table that looks at no gradients."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from .target import Target
 
-__all__ = ["demand", "examples", "hazards", "record", "target"]
+__all__ = ["demand", "detached", "examples", "hazards", "record", "target"]
 
-# What it makes of uint16 is bfloat16.
+# It computes nothing with uint16, and calls bfloat16 so on the way through numpy and files.
 _DTYPES = (
     "bool",
     *("int8", "int16", "int32", "int64", "uint8", "uint32", "uint64"),
@@ -35,6 +35,9 @@ def _plain(x: Any) -> object:
     if not x.stop_gradient:
         fact = "the tensor requires grad (stop_gradient is False), and candle records no gradients"
         refuse("dlpack_versioned", "requires_grad", fact, "paddle.Tensor")
+    if not hasattr(x, "is_sparse"):
+        fact = "the variable stands in a tensor's place in a static graph, and has no memory"
+        refuse("dlpack_versioned", "traced", fact, type(x).__name__)
     if x.is_sparse():
         refuse("dlpack_versioned", "sparse", "only some elements have memory", "paddle.Tensor")
     return x
@@ -48,6 +51,11 @@ def record(cls: type, base: type) -> Record | None:
 def demand() -> _core.Demand:
     """Say what paddle takes."""
     return _demand
+
+
+def detached(x: Any) -> Any:
+    """Give a tensor that is no part of autograd: the tensor itself where it is none."""
+    return x if getattr(x, "stop_gradient", True) else x.detach()
 
 
 def target() -> Target:
@@ -74,8 +82,8 @@ def hazards(trial: object) -> list[str]:
 
     found = []
     t = _core.asarray([1, 2], dtype="uint16")
-    if paddle.from_dlpack(t).dtype == paddle.bfloat16:
-        found.append("paddle.from_dlpack makes bfloat16 of uint16; candle refuses to give it that")
+    if paddle.to_tensor(t.numpy()).dtype == paddle.bfloat16:
+        found.append("paddle makes bfloat16 of numpy's uint16; candle refuses to give it uint16")
     t = _core.asarray(bytes(8))
     if paddle.from_dlpack(t).data_ptr() == t.data_ptr():
         found.append("paddle.from_dlpack ignores READ_ONLY: what it gives can be written")

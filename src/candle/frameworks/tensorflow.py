@@ -47,6 +47,8 @@ def _stand_in(x: Any) -> object:
     if name.startswith(("qint", "quint")):
         fact = f"the tensor is quantised ({name}): its integers mean nothing without their scale"
         refuse("dlpack_legacy", "quantised", fact, type(x).__name__)
+    if type(x).__name__ in ("IndexedSlices", "SparseTensor"):
+        refuse("dlpack_legacy", "sparse", "only some elements have memory", type(x).__name__)
     if type(x).__name__ == "SymbolicTensor":
         fact = "the tensor stands in a tensor's place inside a tf.function, and has no memory"
         refuse("dlpack_legacy", "traced", fact, type(x).__name__)
@@ -95,15 +97,21 @@ def made_of(t: Tensor, dtype: Any) -> Any:
     Raises
     ------
     ValueError
-        If another dtype is wanted: tensorflow does not convert tensors unasked either.
+        If another dtype is wanted: tensorflow does not convert tensors unasked either. Or if it has
+        none for the elements.
     """
     import tensorflow as tf
 
     name = t.dtype.name
     if dtype is not None and tf.as_dtype(dtype).base_dtype.name != name:
         raise ValueError(f"a tensor of {tf.as_dtype(dtype).name} is wanted, and this is of {name}")
-    if name not in _DTYPES:  # by way of numpy, which copies
-        return tf.constant(t.numpy())
+    if name not in _DTYPES:
+        try:
+            return tf.constant(t.numpy())  # by way of numpy, which copies
+        except ValueError:
+            raise ValueError(
+                f'tensorflow has no {name}: convert first, t.to("float32") or the like'
+            ) from None
     return _take(Handout(_core.conform(t, _demand, None)))
 
 
