@@ -35,6 +35,24 @@ def test_as_numpy(einops: Any, t: candle.Tensor, case: str) -> None:
     assert np.array_equal(made.numpy(), CASES[case](einops, t.numpy()))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float8_e4m3fn", "int4", "int8", "bool"])
+def test_other_dtypes(einops: Any, dtype: str) -> None:
+    x = candle.Tensor([[0, 1, 1], [1, 0, 1]], dtype=dtype)
+    for case in ("transpose", "merge", "list", "repeat", "repeat, merged", "max of all", "pack"):
+        made = CASES[case](einops, x)
+        if case != "max of all":  # which computes, with integers below a byte as int8
+            assert made.dtype == dtype, case
+        assert np.array_equal(made.to("float32"), CASES[case](einops, x.to("float32").numpy()))
+
+
+def test_what_adds_up_is_rounded_once(einops: Any) -> None:
+    """In bfloat16 itself 1000 ones are 256."""
+    ones = candle.ones(1000, dtype="bfloat16")
+    assert einops.reduce(ones, "a ->", "sum").item() == 1000
+    assert einops.reduce(ones, "a ->", "mean").item() == 1
+    assert einops.einsum(ones, ones, "a, a ->").item() == 1000
+
+
 @pytest.mark.parametrize("case", ["transpose", "split", "repeat"])
 def test_views_share(einops: Any, t: candle.Tensor, case: str) -> None:
     with candle.strict():

@@ -16,7 +16,8 @@ __all__ = ["backend"]
 def backend(base: type) -> type:
     """Make einops' backend of its abstract one; it finds the backends among the subclasses.
 
-    Views share memory. Reductions, concatenation and einsum are numpy's, over the same memory.
+    Views share memory. Reductions are Tensor's; concatenation, tiling and einsum are numpy's
+    functions of Tensors: what they add up in bfloat16 and smaller floats is computed in float32.
     """
 
     class CandleBackend(base):  # type: ignore[misc]
@@ -38,7 +39,8 @@ def backend(base: type) -> type:
             return x.permute(*axes)
 
         def reduce(self, x: Tensor, operation: str, axes: Any) -> Tensor:
-            return _core.asarray(getattr(x.numpy(), operation)(axis=tuple(axes)))
+            reduced: Tensor = getattr(x, operation)(axis=tuple(axes))
+            return reduced
 
         def stack_on_zeroth_dimension(self, tensors: list[Tensor]) -> Tensor:
             return _core.asarray(tensors)
@@ -51,12 +53,12 @@ def backend(base: type) -> type:
                 return x.broadcast_to([e * n for e, n in zip(x.shape, repeats, strict=True)])
             import numpy as np
 
-            return _core.asarray(np.tile(x.numpy(), repeats))
+            return _core.asarray(np.tile(x, repeats))
 
         def concat(self, tensors: list[Tensor], axis: int) -> Tensor:
             import numpy as np
 
-            return _core.asarray(np.concatenate([t.numpy() for t in tensors], axis=axis))
+            return _core.asarray(np.concatenate(tensors, axis=axis))
 
         def is_float_type(self, x: Tensor) -> bool:
             return x.dtype.kind in ("real", "complex")
@@ -64,6 +66,6 @@ def backend(base: type) -> type:
         def einsum(self, pattern: str, *tensors: Tensor) -> Tensor:
             import numpy as np
 
-            return _core.asarray(np.einsum(pattern, *(t.numpy() for t in tensors)))
+            return _core.asarray(np.einsum(pattern, *tensors))
 
     return CandleBackend
