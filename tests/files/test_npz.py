@@ -183,6 +183,20 @@ def files() -> dict[str, tuple[Callable[[Path], bytes], str]]:
                 zipped.writestr("x.npy", X)
         return path.read_bytes()
 
+    def beyond_deflate(path: Path) -> bytes:
+        """A terabyte, as the header and the directory have it, in a few bytes."""
+        text = b"{'descr': '<f8', 'fortran_order': False, 'shape': (137438953472,)}"
+        header = b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text
+        content = zip_of(path, {"x.npy": header}, zipfile.ZIP_DEFLATED).read_bytes()
+        at = directory(content)
+        more = struct.pack("<HHQ", 1, 8, len(header) + (1 << 40))  # zip64's, of the size alone
+        content = changed(content, at + 24, b"\xff" * 4)
+        content = changed(content, at + 30, struct.pack("<H", len(more)))
+        named = at + 46 + len("x.npy")
+        end = content.index(b"PK\5\6")
+        content = changed(content, end + 12, struct.pack("<I", end - at + len(more)))
+        return content[:named] + more + content[named:]
+
     size = struct.pack
     return {
         "no zip": (lambda path: b"abc" * 100, "the zip file is broken: File is not a zip file"),
@@ -215,6 +229,10 @@ def files() -> dict[str, tuple[Callable[[Path], bytes], str]]:
         "deflated, cut": (
             in_directory(20, size("<I", 50), deflated),
             r"ends after \d+ of 2000 bytes|ends within its header|zip file is broken",
+        ),
+        "more than deflate can": (
+            beyond_deflate,
+            r"bytes of deflate cannot become 10995116278\d\d",
         ),
         "deflated, another checksum": (in_directory(16, b"\0\0\0\0", deflated), "Bad CRC-32"),
     }

@@ -266,3 +266,37 @@ def test_good_files_with_bytes_changed(
 @given(st.binary(max_size=64))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     load_or_refuse(tmp_path_factory.getbasetemp() / "bytes.safetensors", content)
+
+
+LONG = "n" * 1_000_000
+NUMBERS = list(range(100_000))
+TALKATIVE = {
+    "a name": {LONG: 0},
+    "a dtype": changed(dtype=LONG),
+    "a shape that is none": changed(shape=[*NUMBERS, 1.5]),
+    "too many axes": changed(shape=NUMBERS),
+    "offsets": changed(data_offsets=NUMBERS),
+    "a field": changed(**{LONG: 1}),
+    "metadata's name": {"__metadata__": {LONG: 1}},
+    "metadata's value": {"__metadata__": {"a": NUMBERS}},
+    "a name with a gap": {LONG: entry("F32", [2], 2, 10)},
+    "half a character": {"\ud800" + LONG: GOOD["x"]},
+}
+
+
+@pytest.mark.parametrize("case", TALKATIVE)
+def test_messages_are_short_whatever_the_file_says(tmp_path: Path, case: str) -> None:
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(whole(TALKATIVE[case], DATA))
+    with pytest.raises(ValueError, match=r"a\.safetensors: ") as refused:
+        candle.load_safetensors(path)
+    assert len(str(refused.value)) < 1500
+
+
+def test_a_name_twice_is_found_at_once(tmp_path: Path) -> None:
+    """Among as many as there may be: comparing each with each would take days."""
+    path = tmp_path / "a.safetensors"
+    names = ",".join(f'"{i}":0' for i in [*range(100_000), 99_998, 7])
+    path.write_bytes(raw("{" + names + "}"))
+    with pytest.raises(ValueError, match="has the key '99998' twice"):
+        candle.load_safetensors(path)

@@ -277,6 +277,25 @@ def test_metadata_is_text(path: Path, metadata: Any) -> None:
         candle.save_safetensors({"x": X}, path, metadata)
 
 
+@pytest.mark.parametrize("metadata", ["ab", 3, [("a", "b")]])
+def test_metadata_is_a_mapping(path: Path, metadata: Any) -> None:
+    with pytest.raises(TypeError, match="metadata is a mapping of str to str"):
+        candle.save_safetensors({"x": X}, path, metadata)
+    assert not path.exists()
+
+
+def test_trees_deeper_than_python_calls(path: Path) -> None:
+    tree: Any = {"x": X}
+    for _ in range(5000):
+        tree = {"a": tree}
+    assert list(saved(tree, path)) == ["a." * 5000 + "x"]
+
+
+def test_one_container_in_two_places(path: Path) -> None:
+    inner = [X]
+    assert sorted(saved({"a": inner, "b": inner}, path)) == ["a.0", "b.0"]
+
+
 def test_a_header_beyond_the_limit(path: Path) -> None:
     with pytest.raises(ValueError, match="the format allows 100000000: shorter names or"):
         candle.save_safetensors({"x": X}, path, {"a": "x" * 100_000_000})
@@ -302,6 +321,21 @@ def test_permissions_are_those_of_an_ordinary_file(path: Path) -> None:
     path.chmod(0o640)
     candle.save_safetensors({"x": X}, path)  # a file that is opened keeps its own
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
+
+
+def test_nobody_reads_a_private_file_while_it_is_replaced(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.touch()
+    path.chmod(0o600)
+    seen = []
+    known = os.fchmod
+    monkeypatch.setattr(
+        os, "fchmod", lambda fd, mode: (seen.append(os.fstat(fd).st_mode & 0o077), known(fd, mode))
+    )
+    candle.save_safetensors({"x": X}, path)
+    assert seen == [0]
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_symbolic_links_stay(path: Path) -> None:
@@ -332,6 +366,7 @@ PLACES: dict[str, tuple[Callable[[Path], Any], type[OSError], str]] = {
         "only a regular file can be replaced",
     ),
     "a loop of links": (lambda path: path.symlink_to(path.name), OSError, "symbolic links"),
+    "a name that ends as folders do": (lambda path: None, IsADirectoryError, "does not end"),
     "below a file": (lambda path: path.parent.joinpath("f").touch(), OSError, "directory"),
     "below nothing": (lambda path: None, FileNotFoundError, "No such file"),
 }
@@ -349,9 +384,10 @@ def test_places_where_no_file_can_be(
     if case.startswith("below"):
         path = path.parent / "f" / path.name
     before = names_in(folder)
+    name = f"{path}/" if case.startswith("a name") else str(path)
     with pytest.raises(kind, match=told) as refused:
-        candle.save_safetensors({"x": X}, path)
-    assert refused.value.filename == str(path)
+        candle.save_safetensors({"x": X}, name)
+    assert refused.value.filename == name
     assert names_in(folder) == before
 
 

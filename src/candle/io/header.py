@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from ..dtypes import as_dtype
+from .files import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,8 +96,10 @@ class _Twice(Exception):
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        raise _Twice(next(key for key in keys if keys.count(key) > 1))
+        for key, _ in pairs:  # the first that was there before
+            if key not in found:
+                raise _Twice(key)
+            del found[key]
     return found
 
 
@@ -143,13 +146,15 @@ def _parsed(header: bytes, fault: Callable[[str], ValueError]) -> dict[str, Any]
         for name in entries:
             name.encode()
     except _Twice as twice:
-        raise fault(f"the header has the key {twice.args[0]!r} twice") from None
+        raise fault(f"the header has the key {shown(twice.args[0])} twice") from None
     except RecursionError:
         raise fault("the header is nested too deeply to be a safetensors header") from None
     except UnicodeDecodeError as error:
         raise fault(f"the header is not UTF-8: {error.reason} at byte {error.start}") from None
     except UnicodeEncodeError as error:
-        raise fault(f"the name {error.object!r} holds half a character (a surrogate)") from None
+        raise fault(
+            f"the name {shown(error.object)} holds half a character (a surrogate)"
+        ) from None
     except ValueError as error:
         raise fault(f"the header is not JSON: {error}") from None
     return entries
@@ -160,34 +165,40 @@ def _metadata(found: object, fault: Callable[[str], ValueError]) -> dict[str, st
         raise fault(f"{METADATA} is a JSON object of texts, and this is {_kind(found)}")
     for key, value in found.items():
         if type(value) is not str:
-            raise fault(f"{METADATA} holds texts only, and {key!r} is {_kind(value)}")
+            raise fault(f"{METADATA} holds texts only, and {shown(key)} is {_kind(value)}")
         try:
             (key + value).encode()
         except UnicodeEncodeError:
-            raise fault(f"{METADATA} {key!r} holds half a character (a surrogate)") from None
+            raise fault(f"{METADATA} {shown(key)} holds half a character (a surrogate)") from None
     return found
 
 
 def _member(name: str, entry: Any, start: int, fault: Callable[[str], ValueError]) -> Member:
     if type(entry) is not dict:
-        raise fault(f"tensor {name!r} is described by a JSON object, and this is {_kind(entry)}")
+        raise fault(
+            f"tensor {shown(name)} is described by a JSON object, and this is {_kind(entry)}"
+        )
     if entry.keys() != _FIELDS:
         missing, more = _FIELDS - entry.keys(), entry.keys() - _FIELDS
-        told = f"lacks {min(missing)!r}" if missing else f"has {min(more)!r} besides"
-        raise fault(f"tensor {name!r} is described by dtype, shape and data_offsets, and {told}")
+        told = f"lacks {min(missing)!r}" if missing else f"has {shown(min(more))} besides"
+        raise fault(
+            f"tensor {shown(name)} is described by dtype, shape and data_offsets, and {told}"
+        )
     written, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     dtype = DTYPES.get(written) if type(written) is str else None
     if dtype is None:
         raise fault(
-            f"tensor {name!r} has the dtype {written!r}; those of the format that candle knows are "
-            f"{', '.join(DTYPES)}"
+            f"tensor {shown(name)} has the dtype {shown(written)}; those of the format that candle "
+            f"knows are {', '.join(DTYPES)}"
         )
     if type(shape) is not list or not all(map(_is_size, shape)):
-        raise fault(f"the shape of tensor {name!r} is {shape!r}, not a list of sizes")
+        raise fault(f"the shape of tensor {shown(name)} is {shown(shape)}, not a list of sizes")
     if type(offsets) is not list or len(offsets) != 2 or not all(map(_is_size, offsets)):
-        raise fault(f"the data_offsets of tensor {name!r} are {offsets!r}, not two offsets")
+        raise fault(
+            f"the data_offsets of tensor {shown(name)} are {shown(offsets)}, not two offsets"
+        )
     if len(shape) > _AXES:
-        raise fault(f"tensor {name!r} has {len(shape)} axes; candle holds up to {_AXES}")
+        raise fault(f"tensor {shown(name)} has {len(shape)} axes; candle holds up to {_AXES}")
     count = 1
     for extent in shape:
         count *= extent or 1  # those beside a 0 count too, as they do for a Tensor
@@ -196,20 +207,21 @@ def _member(name: str, entry: Any, start: int, fault: Callable[[str], ValueError
     bits = 0 if 0 in shape else count * dtype.bits
     if count > _MOST or bits > _MOST:
         raise fault(
-            f"tensor {name!r} of shape {shape} and dtype {written} has more elements than 63 bits "
-            "can count the bits of"
+            f"tensor {shown(name)} of shape {shown(shape)} and dtype {written} has more elements "
+            "than 63 bits can count the bits of"
         )
     begin, end = offsets
     if bits % 8:
         raise fault(
-            f"tensor {name!r} of shape {shape} and dtype {written} has {bits} bits: no whole bytes"
+            f"tensor {shown(name)} of shape {shown(shape)} and dtype {written} has {bits} bits: no "
+            "whole bytes"
         )
     if begin > end:
-        raise fault(f"the data_offsets of tensor {name!r} go backwards: {offsets}")
+        raise fault(f"the data_offsets of tensor {shown(name)} go backwards: {offsets}")
     if end - begin != bits // 8:
         raise fault(
-            f"tensor {name!r} of shape {shape} and dtype {written} takes {bits // 8} bytes, and "
-            f"its data_offsets {offsets} give it {end - begin}"
+            f"tensor {shown(name)} of shape {shown(shape)} and dtype {written} takes {bits // 8} "
+            f"bytes, and its data_offsets {offsets} give it {end - begin}"
         )
     return Member(dtype, tuple(shape), start + begin, start + end)
 
@@ -218,26 +230,31 @@ def _check_cover(
     members: dict[str, Member], start: int, size: int, fault: Callable[[str], ValueError]
 ) -> None:
     """Check that the members lie one after the other, from the header to the end of the file."""
-    reached, before = start, "the header"
+    reached = start
+    before: str | None = None
+
+    def behind() -> str:
+        return "the header" if before is None else f"tensor {shown(before)}"
+
     for name, member in sorted(members.items(), key=lambda item: (item[1].begin, item[1].end)):
         if member.begin < reached:
             raise fault(
-                f"tensor {name!r} begins {reached - member.begin} bytes before the end of "
-                f"{before}: they overlap"
+                f"tensor {shown(name)} begins {reached - member.begin} bytes before the end of "
+                f"{behind()}: they overlap"
             )
         if member.begin > reached:
             raise fault(
-                f"{member.begin - reached} bytes between {before} and tensor {name!r} belong to "
-                "none; the format allows no gaps"
+                f"{member.begin - reached} bytes between {behind()} and tensor {shown(name)} "
+                "belong to none; the format allows no gaps"
             )
-        reached, before = member.end, f"tensor {name!r}"
+        reached, before = member.end, name
     if reached > size:
         raise fault(
             f"the tensors reach to byte {reached}, and the file has {size}: it was cut short; "
             "download or write it again"
         )
     if reached < size:
-        raise fault(f"{size - reached} bytes follow after {before} and belong to no tensor")
+        raise fault(f"{size - reached} bytes follow after {behind()} and belong to no tensor")
 
 
 def _is_size(x: object) -> bool:
@@ -251,4 +268,4 @@ def _kind(x: object) -> str:
         str: "a text",
         type(None): "null",
     }
-    return names.get(type(x), f"{x!r}")
+    return names.get(type(x)) or shown(x)

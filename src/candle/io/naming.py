@@ -29,35 +29,44 @@ def named(tree: Any) -> dict[str, Any]:
             '{"weight": tensor}'
         )
     found: dict[str, Any] = {}
-    for name, x in _leaves(tree, "", []):
+    for name, x in _leaves(tree):
         if name in found:
             raise ValueError(f"two tensors of the structure are called {name!r}; rename one")
         found[name] = x
     return found
 
 
-def _leaves(tree: Any, path: str, above: list[Any]) -> Iterator[tuple[str, Any]]:
-    members = _members(tree)
-    if members is None:
-        raise TypeError(
-            f"{path!r} is no tensor but {type(tree).__name__}: leave it out, make a tensor of it "
-            "with candle.asarray, or put it into metadata= as text"
-        )
-    if any(tree is x for x in above):
-        raise ValueError(f"{path!r} is a {type(tree).__name__} that it lies inside of")
-    above.append(tree)
-    for key, x in members:
+def _leaves(tree: Any) -> Iterator[tuple[str, Any]]:
+    # A stack of our own: trees may be deeper than Python calls.
+    walks = [("", tree, iter(_members(tree) or ()))]
+    above = {id(tree)}
+    while walks:
+        path, container, members = walks[-1]
+        try:
+            key, x = next(members)
+        except StopIteration:
+            above.remove(id(container))
+            walks.pop()
+            continue
         if not isinstance(key, str):
             raise TypeError(
                 f"names are str, and {path or 'the structure'} has the key {key!r}; use "
                 f"{str(key)!r}"
             )
-        name = f"{path}.{key}" if above[1:] else key
+        name = f"{path}.{key}" if len(walks) > 1 else key
         if is_tensor_type(type(x)):
             yield name, x
-        else:
-            yield from _leaves(x, name, above)
-    above.pop()
+            continue
+        inner = _members(x)
+        if inner is None:
+            raise TypeError(
+                f"{name!r} is no tensor but {type(x).__name__}: leave it out, make a tensor of it "
+                "with candle.asarray, or put it into metadata= as text"
+            )
+        if id(x) in above:
+            raise ValueError(f"{name!r} is a {type(x).__name__} that it lies inside of")
+        above.add(id(x))
+        walks.append((name, x, iter(inner)))
 
 
 def _members(tree: Any) -> Iterable[tuple[Any, Any]] | None:

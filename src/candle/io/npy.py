@@ -12,7 +12,7 @@ from .._native import _core
 from ..devices import as_device
 from ..dtypes import as_dtype
 from ..ledger import refuse
-from .files import File
+from .files import File, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -218,14 +218,14 @@ def read_format(take: Callable[[int], bytes], fault: Fault) -> Format:
     try:
         entries = ast.literal_eval(str(header, "utf-8" if major == 3 else "latin-1").strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
-        raise fault(f"the header is no Python dict: {error}") from None
+        raise fault(f"the header is no Python dict: {str(error) or type(error).__name__}") from None
     if type(entries) is not dict or entries.keys() != {"descr", "fortran_order", "shape"}:
-        raise fault(f"the header is {entries!r}, no dict of descr, fortran_order and shape")
+        raise fault(f"the header is {shown(entries)}, no dict of descr, fortran_order and shape")
     fortran, shape = entries["fortran_order"], entries["shape"]
     if type(fortran) is not bool:
-        raise fault(f"fortran_order is {fortran!r}, neither True nor False")
+        raise fault(f"fortran_order is {shown(fortran)}, neither True nor False")
     if type(shape) is not tuple or not all(type(n) is int and 0 <= n <= _MOST for n in shape):
-        raise fault(f"the shape is {shape!r}, no tuple of sizes")
+        raise fault(f"the shape is {shown(shape)}, no tuple of sizes")
     if len(shape) > _AXES:
         raise fault(f"the array has {len(shape)} axes; candle holds up to {_AXES}")
     dtype, swapped = _dtype(entries["descr"], fault)
@@ -245,15 +245,15 @@ def read_format(take: Callable[[int], bytes], fault: Fault) -> Format:
 def _dtype(descr: object, fault: Fault) -> tuple[DType, bool]:
     """Give the dtype, and whether its bytes are in the other order."""
     if isinstance(descr, list):
-        _refuse("structured", f"the elements are records: {descr}")
+        _refuse("structured", f"the elements are records: {shown(descr)}")
     if type(descr) is not str or descr[:1] not in tuple("<>|="):
-        raise fault(f"descr is {descr!r}, which describes no elements")
+        raise fault(f"descr is {shown(descr)}, which describes no elements")
     order, name = descr[0], descr[1:]
     dtype = _DTYPES.get(name)
     if dtype is None:
         kind = name[:1]
         if kind not in _LACKS or (kind in "fc" and not name[1:].isdecimal()):
-            raise fault(f"descr is {descr!r}, which describes no elements")
+            raise fault(f"descr is {shown(descr)}, which describes no elements")
         code, fact = _LACKS[kind]
         _refuse(code, f"{fact} (descr {descr!r})")
     if order == "|" and dtype.itemsize > 1:

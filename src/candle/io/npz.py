@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from zipfile import ZIP_STORED, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
 from .._native import _core
 from ..devices import as_device
 from . import npy
-from .files import File
+from .files import File, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ __all__ = ["load"]
 _SUFFIX = ".npy"
 _ENCRYPTED = 0x1  # flag of a member
 _LOCAL = 30  # bytes of a member's local header, without its name and what may follow
+_MOST_DEFLATED = 1032  # bytes that one of deflate's gives at most, and a few
 _AT_ONCE = 1 << 18  # bytes that are inflated at a time
 
 
@@ -63,12 +64,14 @@ def _members(file: File, zipped: ZipFile) -> dict[str, ZipInfo]:
     for info in zipped.infolist():
         name = info.filename
         if not name.endswith(_SUFFIX):
-            raise file.fault(f"its member {name!r} is no array; take the file apart with zipfile")
+            raise file.fault(
+                f"its member {shown(name)} is no array; take the file apart with zipfile"
+            )
         name = name.removesuffix(_SUFFIX)
         if name in found:
-            raise file.fault(f"it has two arrays called {name!r}")
+            raise file.fault(f"it has two arrays called {shown(name)}")
         if info.flag_bits & _ENCRYPTED:
-            raise file.fault(f"its member {name!r} is encrypted; decrypt it first")
+            raise file.fault(f"its member {shown(name)} is encrypted; decrypt it first")
         found[name] = info
     return found
 
@@ -77,20 +80,31 @@ def _array(
     file: File, zipped: ZipFile, info: ZipInfo, mapping: Mapping | None, device: Device | None
 ) -> Tensor:
     def fault(told: str) -> ValueError:
-        return file.fault(f"member {info.filename!r}: {told}")
+        return file.fault(f"member {shown(info.filename)}: {told}")
 
     try:
         with _unzipped(fault, lambda: zipped.open(info)) as stream:
             member = _Member(stream, fault)
             found = npy.read_format(member.take, fault)
             npy.check_size(found, info.file_size, fault)
+            _check_inflated(info, fault)
             if info.compress_type == ZIP_STORED and mapping is not None:
                 begin = _data_begin(file, info, fault)
                 return npy.mapped(found, mapping, begin + found.length, device)
             return npy.filled(found, member.fill, device)
     except BufferError as error:
-        error.add_note(f"this is {info.filename!r} of {file.name}")
+        error.add_note(f"this is {shown(info.filename)} of {file.name}")
         raise
+
+
+def _check_inflated(info: ZipInfo, fault: npy.Fault) -> None:
+    """Refuse what a few bytes cannot become, before memory is asked for."""
+    most = _MOST_DEFLATED * (info.compress_size + 1)
+    if info.compress_type == ZIP_DEFLATED and info.file_size > most:
+        raise fault(
+            f"its {info.compress_size} bytes of deflate cannot become {info.file_size}: the zip "
+            "file is broken"
+        )
 
 
 def _data_begin(file: File, info: ZipInfo, fault: npy.Fault) -> int:

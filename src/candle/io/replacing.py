@@ -29,13 +29,17 @@ class Replacement:
     __slots__ = ("_beside", "_fd", "_place")
 
     def __init__(self, path: AnyPath) -> None:
-        self._place = Path(os.path.realpath(os.fsdecode(path)))  # of a loop, too
+        name = os.fsdecode(path)
+        if name.endswith(os.sep):
+            raise IsADirectoryError(errno.EISDIR, "a file's name does not end with this", name)
+        self._place = Path(os.path.realpath(name))  # of a loop, too
         mode = _mode(self._place)
         self._fd = -1
         self._beside = self._place.with_name(f".candle-{os.urandom(8).hex()}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
-            self._fd = os.open(self._beside, flags, 0o666)
+            # Nobody who may not read the old file opens the new one before it has its bits.
+            self._fd = os.open(self._beside, flags, 0o666 if mode is None else 0o600)
         except OSError as error:
             error.filename = str(self._place)
             raise

@@ -9,6 +9,7 @@ from .._native import _core
 from ..dtypes import uint8
 from ..ledger import trying
 from ..plan import CopyError
+from .files import shown
 from .header import DTYPES, LIMIT, METADATA, NAMES, PREFIX
 from .naming import named
 from .replacing import Replacement
@@ -57,7 +58,7 @@ class _Member:
                 t, _ = _core.plan_in(self.x, None, None)
             self._describe(t)
         except BufferError as error:
-            error.add_note(f"this is tensor {name!r}")
+            error.add_note(f"this is tensor {shown(name)}")
             raise
 
     def _describe(self, t: Tensor) -> None:
@@ -130,10 +131,14 @@ def _pieces(t: Tensor) -> Iterator[Tensor]:
 
 
 def _texts(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    if not hasattr(metadata, "keys"):
+        raise TypeError(f"metadata is a mapping of str to str, and this is {metadata!r:.80}")
     texts = dict(metadata)
     for key, value in texts.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"metadata is str by str, and has {key!r}: {value!r}; use str(...)")
+            raise TypeError(
+                f"metadata is str by str, and has {shown(key)}: {shown(value)}; use str(...)"
+            )
     return dict(sorted(texts.items()))
 
 
