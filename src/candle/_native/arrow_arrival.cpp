@@ -31,11 +31,14 @@ bool Arrival::choose_column(const ArrowSchema& schema) noexcept {
     }
     return false;
   }
-  Py_ssize_t length;
+  Py_ssize_t length = 0;
   const char* name = PyUnicode_AsUTF8AndSize(options.column, &length);
-  if (name == nullptr) return false;
+  if (name == nullptr) {  // half a character, which no name in UTF-8 has
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return false;
+    PyErr_Clear();
+  }
   int64_t found = 0;
-  for (int64_t i = 0; i < schema.n_children; i++) {
+  for (int64_t i = 0; name != nullptr && i < schema.n_children; i++) {
     const char* own = schema.children[i]->name;
     if (own == nullptr || std::strlen(own) != static_cast<size_t>(length) ||
         std::memcmp(own, name, static_cast<size_t>(length)) != 0) {
@@ -82,19 +85,25 @@ bool Arrival::take_schema(const ArrowSchema& schema) noexcept {
 
 bool Arrival::lay_out_chunk(const ArrowArray& array, Objection* objection) noexcept {
   if (table_ && !check_table(array, children_, objection)) return false;
+  const bool readable = host_memory(device);
+  const bool refuses_nulls = options.nulls == ArrowOptions::NullsAs::error;
   for (int64_t i = 0; i < columns(); i++) {
-    Piece* piece = pieces.add();
-    if (piece == nullptr) return false;
+    RoomyPiece piece;
     const ArrowArray& column = table_ ? *array.children[chosen_ < 0 ? i : chosen_] : array;
     // A slice of a table is not always one of its columns.
     const int64_t begin = table_ ? array.offset : 0;
-    if (!lay_out(types[i], column, begin, array.length, host_memory(device), piece, objection) ||
-        (table_ && !add_row_nulls(array, host_memory(device), piece, objection))) {
-      return false;
+    const bool laid = lay_out(types[i], column, begin, array.length, readable, &piece, objection) &&
+                      (!table_ || add_row_nulls(array, readable, &piece, objection));
+    // A list that is null has no items, as a rule: of another length than the rest it is called
+    // only where nulls are welcome.
+    const bool ragged = !laid && objection->code != nullptr && piece.null_slots > 0;
+    if (!laid && !(ragged && refuses_nulls)) return false;
+    if (piece.null_slots > 0 && refuses_nulls) {
+      return objection->say("nulls", "%lld element%s null",
+                            static_cast<long long>(piece.null_slots),
+                            piece.null_slots == 1 ? " is" : "s are");
     }
-    if (piece->null_slots == 0 || options.nulls != ArrowOptions::NullsAs::error) continue;
-    return objection->say("nulls", "%lld element%s null", static_cast<long long>(piece->null_slots),
-                          piece->null_slots == 1 ? " is" : "s are");
+    if (!pieces.keep(piece)) return false;
   }
   return true;
 }
@@ -118,6 +127,11 @@ bool Arrival::take_chunk(ArrowArray* array) noexcept {
 }
 
 bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
+  if (array->device_id < -1 || array->device_id > INT32_MAX) {
+    Objection objection;
+    objection.say(nullptr, "it is on the device %lld", static_cast<long long>(array->device_id));
+    return refuse(objection);
+  }
   DLDevice where = {static_cast<DLDeviceType>(array->device_type),
                     static_cast<int32_t>(array->device_id)};
   const bool host = host_memory(where);

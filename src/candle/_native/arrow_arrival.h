@@ -1,7 +1,7 @@
 // What an Arrow producer gave: its chunks, taken over one by one and laid out.
 #pragma once
 
-#include "arrow_layout.h"
+#include "arrow_pieces.h"
 #include "device_memory.h"
 #include "grown.h"
 #include "ingest.h"
@@ -31,7 +31,9 @@ struct Arrival {
 
   bool table() const { return table_ && options.column == nullptr; }
   int64_t columns() const { return types.size(); }
-  Piece& piece(int64_t chunk, int64_t column) { return pieces[chunk * columns() + column]; }
+  const Piece& piece(int64_t chunk, int64_t column) const {
+    return pieces[chunk * columns() + column];
+  }
   bool refuse(const Objection& objection) const noexcept;
 
   const Ingest& ingest;
@@ -41,7 +43,7 @@ struct Arrival {
   Pending pending;          // where work on the last chunk is queued
   Grown<ColumnType> types;  // of each column; of one where it is no table
   Grown<Owner> chunks;
-  Grown<Piece> pieces;
+  Pieces pieces;
   Grown<int64_t> lengths;  // rows of each chunk
 
  private:

@@ -87,7 +87,7 @@ bool Gathering::disagree(int64_t chunk, int64_t column, const Piece& first) cons
 }
 
 bool Gathering::measure() noexcept {
-  Piece nothing;
+  RoomyPiece nothing;
   int64_t rows = 0;
   for (int64_t chunk = from_; chunk < to_; chunk++) {
     if (arrival_.lengths[chunk] == 0) continue;

@@ -185,6 +185,11 @@ class Walk {
     return true;
   }
 
+  bool is_null(const ArrowArray& array, int64_t slot) const {
+    return array.null_count != 0 && array.buffers[0] != nullptr &&
+           !bit_at(array.buffers[0], first_ + slot);
+  }
+
   /// The one length of variable lists, and the distance from one to the next.
   bool measure(const ArrowArray& array, Level level, int64_t* begin, int64_t* width,
                int64_t* step) {
@@ -194,9 +199,6 @@ class Walk {
       return objection_->say(nullptr,
                              "where its lists begin is written on a device; make it a column of "
                              "lists of fixed size first");
-    }
-    if (!is_c_contiguous(piece_->ndim, piece_->shape, piece_->strides)) {
-      return objection_->say("ragged", "there are lists below a tensor whose axes are permuted");
     }
     const bool views = level == Level::view || level == Level::large_view;
     for (int i = 1; i <= (views ? 2 : 1); i++) {
@@ -245,26 +247,29 @@ class Walk {
   template <typename Offset>
   bool measure_by(const ArrowArray& array, bool views, int64_t length, int64_t* begin,
                   int64_t* width, int64_t* step) {
-    if (!views && lie_evenly<Offset>(array.buffers[1], length, begin, width)) {
+    const Piece& p = *piece_;
+    if (!views && is_c_contiguous(p.ndim, p.shape, p.strides) &&
+        lie_evenly<Offset>(array.buffers[1], length, begin, width)) {
       *step = *width;
       if (*width == 0) *begin = 0;
       return true;
     }
-    const int64_t count = piece_->size;
-    const auto load = [this](const void* buffer, int64_t row) {  // buffers may be misaligned
+    const auto load = [this](const void* buffer, int64_t slot) {  // buffers may be misaligned
       Offset value;
-      std::memcpy(&value, static_cast<const Offset*>(buffer) + first_ + row, sizeof value);
+      std::memcpy(&value, static_cast<const Offset*>(buffer) + first_ + slot, sizeof value);
       return int64_t{value};
     };
-    const auto begin_of = [&](int64_t row) { return load(array.buffers[1], row); };
-    int64_t before = 0;
-    for (int64_t row = 0; row < count; row++) {
-      const int64_t from = begin_of(row);
+    const auto begin_of = [&](int64_t slot) { return load(array.buffers[1], slot); };
+    int64_t index[max_ndim] = {};
+    int64_t row = 0;
+    int64_t slot = 0;  // of a row, from the first one's on: there are others between some rows
+    do {
+      const int64_t from = begin_of(slot);
       int64_t size = 0;
       const bool fits = from >= 0 && from <= length;
       if (fits)
         size =
-            views ? load(array.buffers[2], row) : std::max<int64_t>(begin_of(row + 1), -1) - from;
+            views ? load(array.buffers[2], slot) : std::max<int64_t>(begin_of(slot + 1), -1) - from;
       if (row == 0) *begin = from, *width = *step = size;
       if (!fits || size < 0 || from > length - size) {
         return objection_->say(nullptr,
@@ -273,16 +278,19 @@ class Walk {
                                number(row), number(from), number(length));
       }
       if (size != *width) {
-        return objection_->say("ragged", "row %lld has %lld items and the first has %lld",
-                               number(row), number(size), number(*width));
+        return objection_->say("ragged", "row %lld%s has %lld items and the first has %lld",
+                               number(row), is_null(array, slot) ? ", which is null," : "",
+                               number(size), number(*width));
       }
-      if (views && row == 1) *step = from - before;
-      if (views && row > 0 && size > 0 && from - before != *step) {
+      int64_t expected = 0;
+      if (row == 1) *step = (from - *begin) / slot;
+      if (size > 0 &&
+          (__builtin_mul_overflow(slot, *step, &expected) || from - *begin != expected)) {
         return objection_->say("ragged", "row %lld does not lie where the rows before it lead to",
                                number(row));
       }
-      before = from;
-    }
+      row++;
+    } while (next(p.ndim, p.shape, p.strides, index, &slot));
     if (*step <= 0 && *width > 0)
       return objection_->say("ragged", "the rows do not lie one behind the other");
     if (*width == 0) *begin = *step = 0;

@@ -15,7 +15,8 @@ struct Nulls {
   int32_t axes;
 };
 
-/// Where the elements lie, in a layout of the axes that the column's type says.
+/// Where the elements lie, in a layout of the axes that the column's type says. The arrays are
+/// somebody else's.
 struct Piece {
   const std::byte* data = nullptr;  // the first element; of bits: the byte that `bit` counts from
   int64_t bit = 0;                  // of bits: where the first one is
@@ -23,9 +24,26 @@ struct Piece {
   int64_t null_slots = 0;
   int32_t ndim = 0;
   int32_t nullable = 0;
-  int64_t shape[max_ndim];
-  int64_t strides[max_ndim];  // in elements
-  Nulls nulls[max_ndim + 2];  // those nodes that have some here
+  int64_t* shape = nullptr;
+  int64_t* strides = nullptr;  // in elements
+  Nulls* nulls = nullptr;      // those nodes that have some here
+};
+
+/// A piece with room for whatever it may become.
+class RoomyPiece : public Piece {
+ public:
+  RoomyPiece() {
+    shape = extents_;
+    strides = steps_;
+    nulls = places_;
+  }
+  RoomyPiece(const RoomyPiece&) = delete;
+  RoomyPiece& operator=(const RoomyPiece&) = delete;
+
+ private:
+  int64_t extents_[max_ndim];
+  int64_t steps_[max_ndim];
+  Nulls places_[max_ndim + 2];
 };
 
 /// Lays out the rows `begin` to `begin + count` of a column. False with an objection.
