@@ -56,7 +56,7 @@ REMEDIES: Final = {
     "nulls": "fill the nulls first: x.fill_null(value); or drop them: x.drop_null(); or take them "
     'as a mask: candle.from_arrow(x, nulls="mask")',
     "ragged": "pad the rows to one length first; or take their items alone: x.flatten()",
-    "encoded": "decode it first: x.dictionary_decode(), or x.cast(x.type.value_type)",
+    "encoded": "decode it first: x.dictionary_decode(), or pyarrow.compute.run_end_decode(x)",
     "mixed": 'name one dtype for all: candle.from_arrow(x, dtype="float64"); or take one column: '
     "candle.from_arrow(x, column=0)",
     "sparse": "make it dense first: x.to_dense(), or x.todense() where it has that",

@@ -438,6 +438,24 @@ def test_device_streams_on_the_host() -> None:
         assert [arrow.released[chunk.private_data] for chunk in chunks] == [1, 1]
 
 
+@pytest.mark.parametrize("number", [-2, 2**31, 2**32, -(2**63)])
+def test_devices_that_no_number_counts(number: int) -> None:
+    for kind in (1, 2):
+        producer = arrow.DeviceExporter(arrow.schema("i"), numbers(), (kind, number))
+        with pytest.raises(BufferError, match=f"impossible Arrow data: .* device {number}"):
+            candle.from_arrow(producer)
+        assert producer.releases == 0
+
+
+def test_columns_that_have_no_such_name() -> None:
+    for name in ("b", "", "a\0", "\ud800", "a" * 10**6):
+        schema = arrow.schema("+s", arrow.schema("i", name=b"a"), arrow.schema("i", name=None))
+        table = arrow.array(4, [None], numbers(), numbers())
+        with pytest.raises(ValueError, match="no column is called") as refused:
+            candle.from_arrow(arrow.Exporter(schema, table), column=name)
+        assert type(refused.value) is ValueError
+
+
 def test_producer_that_raises() -> None:
     class Raises:
         def __arrow_c_array__(self, requested_schema: object = None) -> object:

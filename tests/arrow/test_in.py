@@ -16,7 +16,7 @@ import candle
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NUMBERS = [
     *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -573,3 +573,75 @@ def test_where_memory_in_parts_lies_is_not_told() -> None:
     for parts in (pa.array([True]), pa.chunked_array([[1], [2]]), pa.table({"a": [1], "b": [2]})):
         with pytest.raises(BufferError, match="not told"):
             candle.shares_memory(parts, x)
+
+
+# Lists between others, and null ones.
+
+
+@pytest.mark.parametrize("gap", [0, 1, 3])
+@pytest.mark.parametrize("inner", [pa.list_(pa.int16()), pa.large_list(pa.int16())])
+def test_lists_below_views_with_gaps(gap: int, inner: Any) -> None:
+    """What lies in the gaps is nobody's: its length does not count."""
+    rows = [[[1, 2], [3, 4]], [[5, 6], [7, 8]], [[9, 10], [11, 12]]]
+    flat = [item for row in rows for item in (*row, *[[0]] * gap)]
+    starts = pa.array([i * (2 + gap) for i in range(3)], pa.int32())
+    x = pa.ListViewArray.from_arrays(starts, pa.array([2] * 3, pa.int32()), pa.array(flat, inner))
+    if gap % 2:  # the lists between make what follows lie elsewhere
+        t = candle.from_arrow(x[1:2], copy=False)
+        assert t.tolist() == rows[1:2]
+        with pytest.raises(BufferError, match="does not lie where the rows before it lead"):
+            candle.from_arrow(x)
+        flat = [item for row in rows for item in (*row, *[[0, 0]] * gap)]
+        values = pa.array(flat, inner)
+        x = pa.ListViewArray.from_arrays(starts, pa.array([2] * 3, pa.int32()), values)
+    t = candle.from_arrow(x, copy=False)
+    assert t.tolist() == rows
+    assert t.data_ptr() == x.values.values.buffers()[1].address
+
+
+def test_lists_below_permuted_tensors() -> None:
+    numbers = np.arange(24, dtype="int64").reshape(2, 2, 3, 2)
+    lists = pa.array(numbers.reshape(12, 2).tolist())
+    kind = pa.fixed_shape_tensor(lists.type, [2, 3], permutation=[1, 0])
+    storage = pa.FixedSizeListArray.from_arrays(lists, 6)
+    t = candle.from_arrow(pa.ExtensionArray.from_storage(kind, storage), copy=False)
+    assert t.tolist() == numbers.transpose(0, 2, 1, 3).tolist()
+    uneven = pa.array([*numbers.reshape(12, 2).tolist()[:-1], [1]])
+    storage = pa.FixedSizeListArray.from_arrays(uneven, 6)
+    with pytest.raises(BufferError, match="row 11 has 1 items and the first has 2"):
+        candle.from_arrow(pa.ExtensionArray.from_storage(kind, storage))
+
+
+@pytest.mark.parametrize("kind", [pa.list_, pa.large_list, pa.list_view])
+def test_lists_that_are_null_and_hold_nothing(kind: Any) -> None:
+    """Refused for what they are, and not for their length; with nulls welcome for that."""
+    for rows in ([[1, 2], None, [3, 4]], [None, [1, 2]]):
+        for x in (pa.array(rows, kind(pa.int8())), pa.array([rows], pa.list_(kind(pa.int8())))):
+            assert [r.code for r in candle.explain(x).reasons] == ["nulls"]
+            with pytest.raises(BufferError, match="1 element is null"):
+                candle.from_arrow(x)
+    for nulls in ("mask", 0):
+        with pytest.raises(BufferError, match="row 1, which is null, has 0 items and the first"):
+            candle.from_arrow(pa.array([[1, 2], None], kind(pa.int8())), nulls=nulls)
+
+
+def test_numbers_of_other_libraries_fill_nulls() -> None:
+    x = pa.array([1, None, 3], pa.int16())
+    for number in (np.int8(7), np.float32(7), np.array(7), candle.asarray(7)):
+        assert candle.from_arrow(x, nulls=number).tolist() == [1, 7, 3]
+    for wrong in (np.arange(3), "7", [7], candle.arange(3), b"7", object()):
+        with pytest.raises((TypeError, ValueError), match="nulls"):
+            candle.from_arrow(x, nulls=wrong)
+
+
+def test_many_chunks_take_little_room(in_child: Callable[..., Any]) -> None:
+    """A chunk for each row; kilobytes for each would make 200 MB."""
+    said = in_child(
+        "import resource, candle, pyarrow as pa\n"
+        "x = pa.chunked_array([pa.array([[1, 2]], pa.list_(pa.int64(), 2))] * 50_000)\n"
+        "candle.from_arrow(x[:10])\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert candle.from_arrow(x).shape == (50_000, 2)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)\n"
+    )
+    assert int(said.check(quiet=False)) < 100_000

@@ -133,6 +133,20 @@ class TestPandas:
         values, mask = candle.from_arrow(pd.Series([1.0, float("nan")]), nulls="mask")
         assert (values.tolist()[0], mask.tolist()) == (1.0, [False, True])
 
+    @pytest.mark.parametrize("index", [None, [5, 6], ["x", "y"], [[1, 1], [2, 3]]])
+    def test_labels_of_rows_are_no_column(self, pd: Any, index: Any) -> None:
+        """Of one dtype or of several: what pandas' own Arrow export has of them is not taken."""
+        pytest.importorskip("pyarrow")
+        for b in ([3, 4], [3.5, 4.5], [True, False]):
+            frame = pd.DataFrame({"a": [1, 2], "b": b}, index=index)
+            t = candle.asarray(frame, dtype="float64")
+            assert t.tolist() == frame.to_numpy(dtype="float64").tolist()
+        columns = 2 + (0 if index is None else 2 if isinstance(index[0], list) else 1)
+        if index != ["x", "y"]:  # from_arrow takes what pandas exports
+            frame = pd.DataFrame({"a": [1, 2], "b": [3, 4]}, index=index)
+            assert candle.from_arrow(frame).shape == (2, columns)
+            assert candle.from_arrow(frame.reset_index(drop=True)).shape == (2, 2)
+
     def test_other_columns_go_by_arrow(self, pd: Any) -> None:
         pa = pytest.importorskip("pyarrow")
         s = pd.Series(pa.array([1, 2, 3]), dtype=pd.ArrowDtype(pa.int64()))

@@ -253,7 +253,8 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
           source.parts->columns);
       break;
     case Reason::filled:
-      say("%" PRId64 " nulls are to be filled", source.parts->nulls);
+      say("%" PRId64 " null%s to be filled", source.parts->nulls,
+          source.parts->nulls == 1 ? " is" : "s are");
       break;
     case Reason::requires_grad:
       say("the tensor requires grad, and candle records no gradients");

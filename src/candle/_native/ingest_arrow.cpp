@@ -82,7 +82,19 @@ int one_of(const char* keyword, PyObject* value, const char* first, const char* 
   return -1;
 }
 
-bool parse_nulls(PyObject* value, ArrowOptions* options) {
+/// A number of another library as one of Python's; what is none, or fails to be, as it is.
+Ref as_number(PyObject* value) {
+  PyObject* number =
+      PyIndex_Check(value) ? PyNumber_Index(value)
+      : Py_TYPE(value)->tp_as_number != nullptr && Py_TYPE(value)->tp_as_number->nb_float != nullptr
+          ? PyNumber_Float(value)
+          : nullptr;
+  PyErr_Clear();
+  return number == nullptr ? Ref::borrow(value) : Ref::steal(number);
+}
+
+/// `kept` holds the number.
+bool parse_nulls(PyObject* value, ArrowOptions* options, Ref* kept) {
   if (PyUnicode_Check(value)) {
     const int mode = one_of("nulls", value, "error", "mask");
     options->nulls = mode == 1 ? ArrowOptions::NullsAs::mask : ArrowOptions::NullsAs::error;
@@ -91,13 +103,15 @@ bool parse_nulls(PyObject* value, ArrowOptions* options) {
   Scalar scalar;
   bool is_number;
   if (!scalar_of(value, &scalar, &is_number)) return false;
+  *kept = is_number ? Ref::borrow(value) : as_number(value);
+  if (!is_number && !scalar_of(kept->get(), &scalar, &is_number)) return false;
   if (!is_number) {
     PyErr_Format(PyExc_TypeError, "nulls is \"error\", \"mask\" or a number to fill in, not %R",
                  value);
     return false;
   }
   options->nulls = ArrowOptions::NullsAs::fill;
-  options->fill = value;
+  options->fill = kept->get();
   return true;
 }
 
@@ -194,13 +208,14 @@ PyObject* from_arrow(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObjec
   PyObject* const accepted[] = {n.nulls, n.chunks, n.times, n.column, n.dtype, n.device, n.copy};
   Request request;
   ArrowOptions options;
+  Ref fill;
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
     PyObject* value = args[1 + i];
     int word = 0;
     bool good = true;
     switch (keyword_index("from_arrow", PyTuple_GET_ITEM(names, i), accepted, 7)) {
       case 0:
-        good = parse_nulls(value, &options);
+        good = parse_nulls(value, &options, &fill);
         break;
       case 1:
         word = one_of("chunks", value, "copy", "list");

@@ -19,12 +19,14 @@ MORE_THAN_MEMORY = True
 def _array(x: Any) -> object:
     """Give the ndarray behind columns of one of numpy's dtypes; leave others to Arrow.
 
-    By Arrow pandas would need pyarrow, and call every NaN a null.
+    By Arrow pandas would need pyarrow, and call every NaN a null. A frame's labels would be a
+    column, which they are not here.
     """
     dtypes = set(x.dtypes) if x.ndim > 1 else {x.dtype}
     numpy = sys.modules.get("numpy")
     if numpy is None or len(dtypes) != 1 or not isinstance(dtypes.pop(), numpy.dtype):
-        return x
+        labelled = x.ndim > 1 and not isinstance(x.index, sys.modules["pandas"].RangeIndex)
+        return x.reset_index(drop=True) if labelled else x
     array: object = x.to_numpy()
     return array
 
