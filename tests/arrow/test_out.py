@@ -185,6 +185,17 @@ def test_no_axes_are_refused() -> None:
     assert t.reshape(1).arrow().to_pylist() == [1.5]
 
 
+@pytest.mark.parametrize("shape", [(0, 2**31), (0, 2**16, 2**15), (2**31, 0), (2, 0, 2**31)])
+def test_lists_of_nothing_that_cannot_be_counted(shape: tuple[int, ...]) -> None:
+    t = candle.zeros(shape, dtype="int8")
+    for layout in ("tensor", "list"):
+        if max(shape[1:]) <= 2**16 and 2**31 in shape:
+            assert len(t.arrow(layout=layout)) == len(t)
+            continue
+        with pytest.raises(BufferError, match="2147483648 elements.*at most 2147483647"):
+            t.arrow(layout=layout)
+
+
 def test_rows_that_lists_cannot_count_are_refused() -> None:
     t = candle.empty((1, 2**31), dtype="uint8")  # memory that nobody touches is none
     assert [r.code for r in candle.explain(t, "arrow").reasons] == ["long_rows"]

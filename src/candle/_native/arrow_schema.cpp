@@ -255,6 +255,9 @@ class Parser {
       return objection_->say(nullptr, "it has more axes than the %d that candle holds", max_ndim);
     }
     const int64_t count = count_elements(tensor.ndim, tensor.shape);
+    if (count < 0)
+      return objection_->say(nullptr, "the shape of %s has more elements than 63 bits can count",
+                             arrow_names::tensor);
     if (count != node->width) {
       return objection_->say(nullptr, "the shape of %s has %lld elements and its lists have %lld",
                              arrow_names::tensor, static_cast<long long>(count),

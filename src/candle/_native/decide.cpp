@@ -1,5 +1,6 @@
 #include "decide.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <string_view>
@@ -39,9 +40,14 @@ struct ElementStrides {
   }
 };
 
-/// Whether the elements of a row can be counted in 31 bits, as lists of fixed size count them.
-bool rows_fit(const Source& source) {
-  return source.shape[0] == 0 || source.size / source.shape[0] <= INT32_MAX;
+/// The elements of a row, or of the lists within, which have room for none at all too.
+int64_t row_elements(const Source& source) {
+  int64_t row = 1, widest = 0;
+  for (int32_t i = 1; i < source.ndim; i++) {
+    row *= source.shape[i];
+    widest = std::max(widest, source.shape[i]);
+  }
+  return std::max(row, widest);
 }
 
 /// Whether the axes of a row lie in an order that means another read the other way round.
@@ -98,8 +104,9 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
   if (item.bits < 8) note(source.padded ? !demand.padded : !demand.packed, Reason::packed);
   note(demand.rows && source.ndim == 0, Reason::no_axes);
   note(demand.bitmap && result == id_bool, Reason::bitmap);
+  // Lists of fixed size count their items in 31 bits.
+  note(demand.rows && row_elements(source) > INT32_MAX, Reason::long_rows);
   if (source.size > 0) {
-    note(demand.rows && source.ndim > 0 && !rows_fit(source), Reason::long_rows);
     const auto address = reinterpret_cast<uintptr_t>(source.data);
     note((address & item.misalignment) != 0, Reason::misaligned);
     note((address & (demand.alignment - 1)) != 0, Reason::alignment);
@@ -273,8 +280,8 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("the tensor has no axes, and %s takes rows", consumer);
       break;
     case Reason::long_rows:
-      say("a row has %" PRId64 " elements, and %s takes at most %d", source.size / source.shape[0],
-          consumer, INT32_MAX);
+      say("a row has %" PRId64 " elements, and %s takes at most %d", row_elements(source), consumer,
+          INT32_MAX);
       break;
     case Reason::count:
       say("no reason");
