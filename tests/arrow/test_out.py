@@ -192,7 +192,7 @@ def test_lists_of_nothing_that_cannot_be_counted(shape: tuple[int, ...]) -> None
         if max(shape[1:]) <= 2**16 and 2**31 in shape:
             assert len(t.arrow(layout=layout)) == len(t)
             continue
-        with pytest.raises(BufferError, match="2147483648 elements.*at most 2147483647"):
+        with pytest.raises(BufferError, match=r"2147483648 elements.*at most 2147483647"):
             t.arrow(layout=layout)
 
 
