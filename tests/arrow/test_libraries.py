@@ -301,3 +301,12 @@ def test_no_library_is_imported(in_child: Callable[..., Any]) -> None:
     """
     assert in_child(code).check().strip() == "[]"
     assert "candle" in sys.modules
+
+
+def test_what_is_read_once_is_not_used_up_by_being_explained() -> None:
+    pa = pytest.importorskip("pyarrow")
+    reader = pa.table({"a": [1, 2, 3]}).to_reader()
+    for ask in (candle.explain, lambda x: candle.shares_memory(x, x)):
+        with pytest.raises(TypeError, match=r"read once.*x\.read_all\(\)"):
+            ask(reader)
+    assert candle.from_arrow(reader).tolist() == [[1], [2], [3]]

@@ -301,6 +301,13 @@ bool ask_arrow(PyObject* x, Arrival* arrival, bool* applies) noexcept {
     *applies = true;
     const bool one = name == n.arrow_c_device_array || name == n.arrow_c_array;
     arrival->route = one ? Route::arrow_array : Route::arrow_stream;
+    if (!one && arrival->ingest.request.dry != nullptr && PyIter_Check(arrival->ingest.x)) {
+      PyErr_Format(PyExc_TypeError,
+                   "%s is an iterator, which is read once, and what would become of it is told by "
+                   "reading it; read it first, x.read_all(), or take it: candle.from_arrow(x)",
+                   arrival->ingest.producer());
+      return false;
+    }
     Ref given = Ref::steal(PyObject_CallNoArgs(method.get()));
     if (!given) {
       *applies = PyErr_ExceptionMatches(PyExc_ImportError) == 0;
