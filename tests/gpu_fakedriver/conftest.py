@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from typing import TYPE_CHECKING, Any
 
 import fake_driver
@@ -40,9 +41,11 @@ def driver(_built: None) -> Iterator[fake_driver.Driver | None]:
 
 
 @pytest.fixture(params=[Cupy, Torch], ids=lambda kind: kind.name)
-def maker(request: pytest.FixtureRequest, driver: fake_driver.Driver | None) -> Iterator[Any]:
+def maker(
+    request: pytest.FixtureRequest, driver: fake_driver.Driver | None, balanced: None
+) -> Iterator[Any]:
     """A framework that is the only one to make copies; None in the parent process."""
-    if not isolation.is_child():
+    if driver is None:
         yield None
         return
     made = request.param()
@@ -52,10 +55,59 @@ def maker(request: pytest.FixtureRequest, driver: fake_driver.Driver | None) -> 
     kept = provider._loaded.copy()
     provider._loaded.clear()
     provider._loaded[other] = None  # as without CUDA
-    before = driver.counters()[:2]
     yield made
+    driver.drain()
+    provider._loaded.clear()
+    provider._loaded.update(kept)
+
+
+@pytest.fixture
+def balanced(driver: fake_driver.Driver | None) -> Iterator[None]:
+    """As many allocations are in use, and bytes of them, after a test as before it."""
+    if driver is None:
+        yield
+        return
+    before = driver.counters()[:2]
+    yield
     driver.drain()
     gc.collect()
     assert driver.counters()[:2] == before
-    provider._loaded.clear()
-    provider._loaded.update(kept)
+
+
+@pytest.fixture
+def block(request: pytest.FixtureRequest, driver: fake_driver.Driver | None) -> Iterator[int]:
+    """The address of as many float32 on device 0 as the test's file says, its `N`; else 0."""
+    if driver is None:
+        yield 0
+        return
+    address = driver.alloc(4 * request.module.N)
+    driver.trace()
+    yield address
+    driver.drain()
+    driver.free(address)
+
+
+@pytest.fixture
+def cupy(driver: fake_driver.Driver | None, balanced: None) -> Any:
+    """The stand-in for cupy, installed; None in the parent process."""
+    if driver is None:
+        return None
+    import fake_cupy
+
+    if "fake_torch_cuda" in sys.modules:  # torch is there, and does not use CUDA
+        sys.modules["fake_torch_cuda"].install(initialized=False)
+    return fake_cupy.install()
+
+
+@pytest.fixture
+def torch(driver: fake_driver.Driver | None, balanced: None) -> Any:
+    """Torch over the fake driver; None in the parent process, skips where it has CUDA."""
+    if driver is None:
+        return None
+    module = pytest.importorskip("torch")
+    if module.version.cuda is not None:
+        pytest.skip("torch has CUDA of its own")
+    import fake_torch_cuda
+
+    fake_torch_cuda.install()
+    return module

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
-import isolation
 import numpy as np
 import pytest
 
 import candle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_driver import Driver
 
 pytestmark = pytest.mark.isolated(together="file")
-
-
-@pytest.fixture
-def cupy(driver: Driver | None) -> Iterator[Any]:
-    """The module, installed; None in the parent process."""
-    if not isolation.is_child():
-        yield None
-        return
-    import fake_cupy
-
-    yield fake_cupy.install()
-    driver.drain()
-    gc.collect()
 
 
 def array(cupy: Any, values: Any, device: int) -> Any:

@@ -12,26 +12,11 @@ import candle
 from candle.testing import Producer, info, live
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_driver import Driver
 
 pytestmark = pytest.mark.isolated(together="file")
 
 N = 16
-
-
-@pytest.fixture
-def block(driver: Driver | None) -> Iterator[int]:
-    """The address of N float32 on device 0."""
-    if driver is None:
-        yield 0
-        return
-    address = driver.alloc(4 * N)
-    driver.trace()
-    yield address
-    driver.drain()
-    driver.free(address)
 
 
 class Recorded:

@@ -11,7 +11,6 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import isolation
 import pytest
 from fake_driver import LEGACY
 
@@ -19,7 +18,7 @@ import candle
 from candle.testing import Producer, exchange_api, info, live, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from fake_driver import Driver
 
@@ -27,43 +26,6 @@ pytestmark = pytest.mark.isolated(together="file")
 
 N = 64
 SIZE = 4 * N
-
-
-@pytest.fixture
-def cupy(driver: Driver | None) -> Iterator[Any]:
-    """The stand-in for cupy."""
-    if not isolation.is_child():
-        yield None
-        return
-    import fake_cupy
-
-    module = fake_cupy.install()
-    if "fake_torch_cuda" in sys.modules:  # torch is there, and does not use CUDA
-        sys.modules["fake_torch_cuda"].install(initialized=False)
-    before = driver.counters()[:2]
-    yield module
-    driver.drain()
-    gc.collect()
-    assert driver.counters()[:2] == before
-
-
-@pytest.fixture
-def torch(driver: Driver | None) -> Iterator[Any]:
-    """Torch over the fake driver."""
-    if not isolation.is_child():
-        yield None
-        return
-    module = pytest.importorskip("torch")
-    if module.version.cuda is not None:
-        pytest.skip("torch has CUDA of its own")
-    import fake_torch_cuda
-
-    fake_torch_cuda.install()
-    before = driver.counters()[:2]
-    yield module
-    driver.drain()
-    gc.collect()
-    assert driver.counters()[:2] == before
 
 
 class Stream:

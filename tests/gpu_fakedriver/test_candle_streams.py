@@ -26,19 +26,6 @@ SIZE = 4 * N
 HANDLE = 0xDEAD0  # names no stream
 
 
-@pytest.fixture
-def block(driver: Driver | None) -> Iterator[int]:
-    """The address of N float32 on device 0."""
-    if driver is None:
-        yield 0
-        return
-    address = driver.alloc(SIZE)
-    driver.trace()
-    yield address
-    driver.drain()
-    driver.free(address)
-
-
 def names(driver: Driver) -> list[str]:
     return [called.name for called in driver.trace()]
 

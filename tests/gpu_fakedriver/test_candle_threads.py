@@ -13,7 +13,7 @@ import candle
 from candle.testing import Producer, take
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from fake_driver import Driver
 
@@ -39,18 +39,6 @@ class Interface:
             "version": 3,
             "stream": PER_THREAD,
         }
-
-
-@pytest.fixture
-def block(driver: Driver | None) -> Iterator[int]:
-    """The address of N float32."""
-    if driver is None:
-        yield 0
-        return
-    address = driver.alloc(SIZE)
-    yield address
-    driver.drain()
-    driver.free(address)
 
 
 class Worker:

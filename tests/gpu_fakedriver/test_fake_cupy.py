@@ -7,7 +7,6 @@ import threading
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import isolation
 import numpy as np
 import pytest
 import races
@@ -15,27 +14,9 @@ import races
 from candle.testing import Producer, info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fake_driver import Driver
 
 pytestmark = pytest.mark.isolated(together="file")
-
-
-@pytest.fixture
-def cupy(driver: Driver | None) -> Iterator[Any]:
-    """The module, installed; None in the parent process."""
-    if not isolation.is_child():
-        yield None
-        return
-    import fake_cupy
-
-    module = fake_cupy.install()
-    before = driver.counters()[:2]
-    yield module
-    driver.drain()
-    gc.collect()
-    assert driver.counters()[:2] == before
 
 
 class Direct:
