@@ -38,6 +38,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         raise pytest.UsageError(f"{named[0]}: an address in a name; give parametrize ids=label")
 
 
+_file = ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Collections look only at what a file of tests makes, not at every framework as well."""
+    global _file  # noqa: PLW0603
+    if str(item.path) != _file:
+        _file = str(item.path)
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if pyfuncitem.get_closest_marker("isolated") is None or isolation.is_child():
