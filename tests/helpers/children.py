@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
+import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 HELPERS = Path(__file__).parent
@@ -68,9 +73,13 @@ def run_command(*command: str, timeout: float, **environment: str) -> Child:
         env={**os.environ, "PYTHONPATH": path, **environment},
         check=False,
     )
+    return _ended(done.returncode, done.stdout, done.stderr)
+
+
+def _ended(returncode: int, stdout: str, stderr: str) -> Child:
     # Of the undefined-behaviour sanitizer: no test expects it, even one that expects a death.
-    assert "runtime error:" not in done.stderr, done.stderr
-    return Child(done.returncode, done.stdout, done.stderr)
+    assert "runtime error:" not in stderr, stderr
+    return Child(returncode, stdout, stderr)
 
 
 def in_child(code: str, *arguments: str, timeout: float = 300, **environment: str) -> Child:
@@ -84,3 +93,66 @@ def in_child(code: str, *arguments: str, timeout: float = 300, **environment: st
         timeout=timeout,
         **environment,
     )
+
+
+@cache
+def _template(frameworks: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    """The process that has imported these, one for each set of them until this process ends."""
+    command = [PYTHON, "-X", "faulthandler", str(HELPERS / "template.py"), *frameworks]
+    inherited = os.environ.get("PYTHONPATH")
+    path = os.pathsep.join([str(HELPERS), *([inherited] if inherited else [])])
+    template = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,  # what `select` does not know of would be missed
+        env={**os.environ, "PYTHONPATH": path, "JAX_PLATFORMS": "cpu"},
+    )
+    atexit.register(template.communicate)
+    return template
+
+
+def _answer(template: subprocess.Popen[bytes], seconds: float) -> int | None:
+    """The next number a template says, None where it says none in time."""
+    assert template.stdout is not None
+    if not select.select([template.stdout], [], [], seconds)[0]:
+        return None
+    said = template.stdout.readline()
+    assert said, f"the template ended: {template.wait()}"
+    return int(said)
+
+
+def in_fork(
+    frameworks: tuple[str, ...],
+    code: str,
+    *arguments: str,
+    timeout: float = 300,
+    **environment: str,
+) -> Child:
+    """As `in_child`, in a fork of a process that has imported some frameworks, and no candle.
+
+    That takes milliseconds, where importing them takes seconds. Variables that a framework reads
+    when it is imported come too late, and it is imported before candle: a test that depends on
+    either is no test for this.
+    """
+    template = _template(frameworks)
+    assert template.stdin is not None
+    with tempfile.TemporaryDirectory() as folder:
+        out, errors = Path(folder, "stdout"), Path(folder, "stderr")
+        fresh = os.O_WRONLY | os.O_CREAT
+        request = {
+            "code": textwrap.dedent(code),
+            "arguments": arguments,
+            "environment": environment,
+            "streams": [(os.devnull, os.O_RDONLY), (str(out), fresh), (str(errors), fresh)],
+        }
+        template.stdin.write(f"{json.dumps(request)}\n".encode())
+        child = _answer(template, timeout)
+        assert child is not None, "the template does not fork"
+        status = _answer(template, timeout)
+        if status is None:
+            os.kill(child, signal.SIGKILL)
+            _answer(template, timeout)
+            said = out.read_text(), errors.read_text()
+            raise subprocess.TimeoutExpired(["a fork of", *frameworks], timeout, *said)
+        return _ended(os.waitstatus_to_exitcode(status), out.read_text(), errors.read_text())

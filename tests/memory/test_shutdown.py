@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import children
 import pytest
 
 HEAD = """
@@ -110,12 +111,17 @@ def test_everything_alive_at_exit(in_child: Any, keeper: str) -> None:
 @pytest.mark.parametrize("keeper", KEEPERS)
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks_alive_at_exit(in_child: Any, framework: Any, name: str, keeper: str) -> None:
+    """The first in an interpreter of its own, with candle imported before the framework."""
     framework(name)
-    in_child(HEAD + FRAMEWORKS[name] + "\n" + KEEPERS[keeper], JAX_PLATFORMS="cpu").check()
+    code = HEAD + FRAMEWORKS[name] + "\n" + KEEPERS[keeper]
+    if keeper == "module globals":
+        in_child(code, JAX_PLATFORMS="cpu").check()
+    children.in_fork((name,), code).check()
 
 
 def test_frameworks_together(in_child: Any, framework: Any) -> None:
-    for name in ("numpy", "torch", "jax"):
+    names = ("numpy", "torch", "jax")
+    for name in names:
         framework(name)
     code = """
 import numpy as np, torch, jax.numpy as jnp
@@ -124,8 +130,9 @@ hops = [t.numpy(), t.torch(), t.jax()]
 back = [candle.from_dlpack(hop) for hop in hops]
 again = [b.torch(copy=False) for b in back]
 """
+    in_child(HEAD + code, JAX_PLATFORMS="cpu").check()
     for order in ("", "hops.clear()", "del t", "back.clear(); del t"):
-        in_child(HEAD + code + order, JAX_PLATFORMS="cpu").check()
+        children.in_fork(names, HEAD + code + order).check()
 
 
 @pytest.mark.parametrize("ending", ["raise SystemExit(0)", "import sys; sys.exit()"])
