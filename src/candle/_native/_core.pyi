@@ -741,6 +741,9 @@ def num_threads() -> int:
 def set_num_threads(count: int, /) -> None:
     """Says how many threads share a big copy."""
 
+def set_overlap_room(bytes: int, /) -> None:
+    """Says how much memory a copy onto its own source takes, half a megabyte at most, for tests."""
+
 def simd() -> str:
     """The vector instructions that are used: avx512, avx2 or baseline."""
 

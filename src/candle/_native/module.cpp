@@ -11,6 +11,7 @@
 #include "explain.h"
 #include "export.h"
 #include "ingest.h"
+#include "overlap.h"
 #include "simd.h"
 #include "tensor.h"
 #include "threads.h"
@@ -207,6 +208,13 @@ PyObject* py_set_num_threads(PyObject*, PyObject* argument) {
   Py_RETURN_NONE;
 }
 
+PyObject* py_set_overlap_room(PyObject*, PyObject* argument) {
+  const long long bytes = PyLong_AsLongLong(argument);
+  if (bytes == -1 && PyErr_Occurred()) return nullptr;
+  set_overlap_room(bytes);
+  Py_RETURN_NONE;
+}
+
 constexpr char from_dlpack_doc[] =
     "from_dlpack($module, x, /, *, device=None, copy=None, dtype=None, order=None, "
     "stream=None)\n--\n\n"
@@ -331,6 +339,9 @@ PyMethodDef module_methods[] = {
      "num_threads($module, /)\n--\n\nHow many threads share a big copy."},
     {"set_num_threads", py_set_num_threads, METH_O,
      "set_num_threads($module, count, /)\n--\n\nSays how many threads share a big copy."},
+    {"set_overlap_room", py_set_overlap_room, METH_O,
+     "set_overlap_room($module, bytes, /)\n--\n\nSays how much memory a copy onto its own source "
+     "takes, half a megabyte at most, for tests."},
     {"simd", py_simd, METH_NOARGS,
      "simd($module, /)\n--\n\nThe vector instructions that are used: avx512, avx2 or "
      "baseline."},

@@ -1,6 +1,7 @@
 #include "overlap.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -9,10 +10,15 @@
 #include "exchange.h"
 #include "order.h"
 #include "pipeline.h"
+#include "rearrangement.h"
 
 namespace candle {
 
 namespace {
+
+constexpr int64_t least_room = 1 << 6;
+constexpr int64_t most_room = 1 << 19;
+constinit std::atomic<int64_t> room{most_room};  // for elements, beside source and destination
 
 /// Whether every element would be copied onto itself, unchanged.
 bool is_no_op(const Walk& walk) noexcept {
@@ -78,11 +84,22 @@ Memory allocate(int64_t size) noexcept {
   return Memory(static_cast<std::byte*>(std::malloc(static_cast<size_t>(size))));
 }
 
-bool copy_by_way_of_memory(const Walk& walk) noexcept {
-  const int64_t size = source_bytes(walk);
+bool copy_by_way_of_memory(const Walk& walk, int64_t size) noexcept {
   const Memory memory = size < 0 ? nullptr : allocate(size);
   if (memory == nullptr) return false;
   copy_apart(read_whole(walk, memory.get()));
+  return true;
+}
+
+/// Takes half as much again as there is room for elements.
+bool rearrange(const Walk& walk, int64_t size) noexcept {
+  Rearrangement rearrangement;
+  if (!rearrangement.plan(walk)) return copy_by_way_of_memory(walk, size);
+  const int64_t items = room.load(std::memory_order_relaxed);
+  const Memory memory = allocate(items + items / 2);
+  if (memory == nullptr) return false;
+  auto* const marks = reinterpret_cast<uint64_t*>(memory.get() + items);
+  rearrangement.run({memory.get(), items, marks, items / 2 * 8});
   return true;
 }
 
@@ -96,7 +113,7 @@ void copy_apart(const Walk& walk) noexcept {
   }
 }
 
-bool copy_overlapping(const Walk& walk) noexcept {
+bool copy_in_order(const Walk& walk) noexcept {
   if (is_no_op(walk)) return true;
   if (is_shift(walk)) {
     copy_shift(walk);
@@ -105,16 +122,28 @@ bool copy_overlapping(const Walk& walk) noexcept {
   const bool packed = walk.dst.packed() || walk.src.packed();
   Walk ordered;
   const Order order = find_order(walk, packed ? 1 : items_at_a_time(walk), &ordered);
-  if (order != Order::none) {
-    packed ? copy_packed(ordered) : copy_in_pieces(ordered, order == Order::free);
+  if (order == Order::none) return false;
+  packed ? copy_packed(ordered) : copy_in_pieces(ordered, order == Order::free);
+  return true;
+}
+
+bool copy_overlapping(const Walk& walk) noexcept {
+  if (copy_in_order(walk)) return true;
+  const bool packed = walk.dst.packed() || walk.src.packed();
+  Exchange exchange;
+  if (!packed && exchange.plan(walk)) {
+    const Memory memory = allocate(exchange.block_bytes());
+    if (memory == nullptr) return false;
+    exchange.run(memory.get());
     return true;
   }
-  Exchange exchange;
-  if (packed || !exchange.plan(walk)) return copy_by_way_of_memory(walk);
-  const Memory memory = allocate(exchange.block_bytes());
-  if (memory == nullptr) return false;
-  exchange.run(memory.get());
-  return true;
+  const int64_t size = source_bytes(walk);
+  const bool small = size >= 0 && size <= room.load(std::memory_order_relaxed);
+  return small ? copy_by_way_of_memory(walk, size) : rearrange(walk, size);
+}
+
+void set_overlap_room(int64_t bytes) noexcept {
+  room.store(std::clamp(bytes / 16 * 16, least_room, most_room), std::memory_order_relaxed);
 }
 
 }  // namespace candle
