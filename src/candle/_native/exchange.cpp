@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t most_block_bytes = 1 << 19;
 constexpr int64_t block_room = 1 << 16;  // bytes, but for blocks in the middle
+constexpr int32_t most_moved = 4;        // axes; blocks of more have short rows
 
 }  // namespace
 
@@ -103,6 +104,9 @@ bool Exchange::pair_axes() noexcept {
 bool Exchange::choose_blocks() noexcept {
   int64_t room = block_room / (walk_.dst.bits() / 8);
   const auto stays = [&](int32_t i) { return axis_of_[i] == i && !turned_[i]; };
+  int32_t moved = 0;
+  for (int32_t i = 0; i < walk_.ndim; i++) moved += stays(i) ? 0 : 1;
+  if (moved > most_moved) return false;
   std::fill_n(side_, walk_.ndim, 1);
   int32_t inner = walk_.ndim;
   for (; inner > 0 && stays(inner - 1); inner--) {

@@ -14,7 +14,7 @@ Walk read_whole(const Walk& walk, std::byte* memory) noexcept;
 /// Blocks that change places: each takes the elements of another one, in a ring.
 class Exchange {
  public:
-  /// False if the walk is no such copy, or its blocks would be large.
+  /// False if the walk is no such copy, or its blocks would be large, or those of many axes.
   bool plan(const Walk& walk) noexcept;
 
   /// How much memory `run` needs.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t block_bytes = 64;  // smaller ones are not worth a ring of their own
 constexpr int64_t most_tries = 64;
+constexpr int blocks_ahead = 8;  // whose memory is asked for
 
 /// How many stretches of one length, and what that length is.
 struct Division {
@@ -231,7 +232,12 @@ void Permutation::exchange_blocks(int64_t first, int64_t rows, int64_t columns,
           const int64_t length = std::min(most, first + width - part);
           items_.read(part + leader * width, length, workspace_.items);
           int64_t to = leader;
+          int64_t next = to;  // further on in the ring
+          for (int i = 0; i < blocks_ahead; i++) next = source(next);
           for (int64_t from = source(to); from != leader; from = source(to)) {
+            next = source(next);
+            items_.fetch(part + next * width);
+            items_.fetch(part + next * width + length - 1);
             items_.move(part + to * width, part + from * width, length);
             mark(from);
             to = from;

@@ -19,6 +19,20 @@ void copy_items(std::byte* to, int64_t to_step, const std::byte* from, int64_t f
   }
 }
 
+/// What is left of `*value`, which becomes the quotient. Small divisions take half the time.
+int64_t split_off(int64_t* value, int64_t by) noexcept {
+  const auto whole = static_cast<uint64_t>(*value);
+  const auto part = static_cast<uint64_t>(by);
+  if (((whole | part) >> 32) == 0) {
+    const auto low = static_cast<uint32_t>(whole);
+    const auto low_part = static_cast<uint32_t>(part);
+    *value = low / low_part;
+    return low % low_part;
+  }
+  *value = static_cast<int64_t>(whole / part);
+  return static_cast<int64_t>(whole % part);
+}
+
 /// Steps in bytes.
 void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t from_step,
               int64_t count, int64_t item) noexcept {
@@ -90,29 +104,38 @@ bool Ranks::steps_of(int32_t ndim, const int64_t* extents, int64_t* steps) const
   return reshape_strides(ndim_, extents_, steps_, ndim, extents, steps);
 }
 
-int64_t Ranks::bit_of(int64_t rank) const noexcept {
-  int64_t bit = place_.start;
-  for (int32_t i = ndim_ - 1; i >= 0; i--) {
-    bit += rank % extents_[i] * steps_[i];
-    rank /= extents_[i];
+Ranks::Run Ranks::run_from(int64_t rank) const noexcept {
+  const int32_t inner = ndim_ - 1;
+  Run run{place_.start, 0};
+  for (int32_t i = inner; i > 0; i--) {
+    const int64_t index = split_off(&rank, extents_[i]);
+    run.bit += index * steps_[i];
+    if (i == inner) run.count = extents_[i] - index;
   }
-  return bit;
+  run.bit += rank * steps_[0];
+  if (inner == 0) run.count = extents_[0] - rank;
+  return run;
 }
 
-/// Calls `run(bit, count)` for stretches along the innermost axis, upwards.
-template <class Run>
-void Ranks::for_each_run(int64_t first, int64_t count, Run run) const noexcept {
+int64_t Ranks::bit_of(int64_t rank) const noexcept { return run_from(rank).bit; }
+
+void Ranks::fetch(int64_t rank) const noexcept {
+  __builtin_prefetch(place_.data + (bit_of(rank) >> 3), 1);
+}
+
+/// Calls `visit(bit, count)` for stretches along the innermost axis, upwards.
+template <class Visit>
+void Ranks::for_each_run(int64_t first, int64_t count, Visit visit) const noexcept {
   const int32_t inner = ndim_ - 1;
   int64_t index[max_ndim];
   int64_t bit = place_.start;
   for (int32_t i = inner; i >= 0; i--) {
-    index[i] = i == 0 ? first : first % extents_[i];
-    first /= extents_[i];
+    index[i] = i == 0 ? first : split_off(&first, extents_[i]);
     bit += index[i] * steps_[i];
   }
   for (int64_t skipped = index[inner];; skipped = 0) {
     const int64_t length = std::min(count, extents_[inner] - skipped);
-    run(bit, length);
+    visit(bit, length);
     count -= length;
     if (count == 0) return;
     bit -= skipped * steps_[inner];
@@ -160,6 +183,8 @@ void Ranks::move(int64_t to, int64_t from, int64_t count) const noexcept {
     std::memmove(begin + to * item_, begin + from * item_, static_cast<size_t>(count * item_));
     return;
   }
+  const bool apart = magnitude(to - from) >= count;
+  if (apart && !place_.packed()) return move_apart(to, from, count);
   std::byte items[piece_bytes];
   const int64_t most = piece_bytes / item_;
   for (int64_t done = 0; done < count;) {
@@ -168,6 +193,27 @@ void Ranks::move(int64_t to, int64_t from, int64_t count) const noexcept {
     read(from + first, length, items);
     write(to + first, length, items);
     done += length;
+  }
+}
+
+void Ranks::move_apart(int64_t to, int64_t from, int64_t count) const noexcept {
+  const int64_t step = steps_[ndim_ - 1];
+  Run target = run_from(to);
+  Run source = run_from(from);
+  for (;;) {
+    const int64_t length = std::min({count, target.count, source.count});
+    copy_run(place_.data + (target.bit >> 3), step >> 3, place_.data + (source.bit >> 3), step >> 3,
+             length, item_);
+    count -= length;
+    if (count == 0) return;
+    to += length;
+    from += length;
+    const auto advance = [&](Run* run, int64_t rank) {
+      *run = run->count == length ? run_from(rank)
+                                  : Run{run->bit + length * step, run->count - length};
+    };
+    advance(&target, to);
+    advance(&source, from);
   }
 }
 

@@ -23,6 +23,8 @@ class Ranks {
 
   /// The first bit of an element, from the beginning of the place's data.
   int64_t bit_of(int64_t rank) const noexcept;
+  /// Asks for an element's line ahead of use.
+  void fetch(int64_t rank) const noexcept;
   void read(int64_t first, int64_t count, std::byte* items) const noexcept;
   void write(int64_t first, int64_t count, const std::byte* items) const noexcept;
   /// As if all were read first.
@@ -35,8 +37,14 @@ class Ranks {
   bool operator==(const Ranks& other) const noexcept;
 
  private:
-  template <class Run>
-  void for_each_run(int64_t first, int64_t count, Run run) const noexcept;
+  struct Run {  // along the innermost axis
+    int64_t bit, count;
+  };
+
+  Run run_from(int64_t rank) const noexcept;
+  template <class Visit>
+  void for_each_run(int64_t first, int64_t count, Visit visit) const noexcept;
+  void move_apart(int64_t to, int64_t from, int64_t count) const noexcept;
 
   Place place_;
   int64_t item_ = 1;
