@@ -1,6 +1,7 @@
 #include "rearrangement.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "exchange.h"
 #include "order.h"
@@ -24,13 +25,40 @@ bool Rearrangement::plan(const Walk& walk) noexcept {
   for (int32_t i = 0; i < walk.ndim; i++) {
     if (walk.axes[i].from != 0) once_.axes[once_.ndim++] = walk.axes[i];
   }
-  return is_distinct(walk) && to_.plan(walk.dst, once_, &Axis::to) &&
-         from_.plan(walk.src, once_, &Axis::from);
+  if (!is_distinct(walk) || !to_.plan(walk.dst, once_, &Axis::to)) return false;
+  windows_ = !from_.plan(walk.src, once_, &Axis::from);
+  return !windows_ || plan_windows();
+}
+
+/// Axes of windows that share elements: those are the elements of one line, and no more of them
+/// than there are before them in the order of the axes.
+bool Rearrangement::plan_windows() noexcept {
+  Walk line = once_;
+  line.axes[0] = {1, 0, 0};
+  line.ndim = 1;
+  for (int32_t i = 0; i < once_.ndim; i++) {
+    const auto [extent, to, from] = once_.axes[i];
+    line.axes[0].from = std::gcd(line.axes[0].from, from);
+    line.axes[0].extent += (extent - 1) * magnitude(from);
+    if (from < 0) line.src.start += (extent - 1) * from;
+  }
+  Axis& axis = line.axes[0];
+  axis.extent = (axis.extent - 1) / axis.from + 1;
+  int32_t order[max_ndim];
+  sort_axes(order);
+  int64_t inside = 1;
+  for (int32_t i = once_.ndim - 1; i >= 0; i--) {
+    window_steps_[i] = magnitude(once_.axes[order[i]].from) / axis.from;
+    if (window_steps_[i] > inside) return false;
+    inside *= once_.axes[order[i]].extent;
+  }
+  return from_.plan(line.src, line, &Axis::from);
 }
 
 void Rearrangement::run(const Workspace& workspace) noexcept {
   workspace_ = workspace;
   if (!is_as_is(once_) || !(to_ == from_)) move_all();
+  if (windows_) spread_windows();
   if (!exchange()) {
     permute();
     turn_axes();
@@ -42,7 +70,7 @@ void Rearrangement::run(const Workspace& workspace) noexcept {
 Rearrangement::Span Rearrangement::span(const Ranks& ranks, int64_t first) const noexcept {
   const bool source = &ranks == &from_;
   const Place& place = source ? once_.src : once_.dst;
-  const int64_t last = std::min(first + stretch_, to_.count()) - 1;
+  const int64_t last = std::min(first + stretch_, from_.count()) - 1;
   const int64_t distance = (place.data - once_.dst.data) * 8;
   return {distance + ranks.bit_of(first), distance + ranks.bit_of(last) + place.bits()};
 }
@@ -51,11 +79,11 @@ Rearrangement::Span Rearrangement::span(const Ranks& ranks, int64_t first) const
 /// overwrites.
 bool Rearrangement::waits(int64_t first) const noexcept {
   const int64_t next = first + stretch_;
-  return next < to_.count() && span(to_, first).end > span(from_, next).begin;
+  return next < from_.count() && span(to_, first).end > span(from_, next).begin;
 }
 
 void Rearrangement::move_stretch(int64_t first) const noexcept {
-  const int64_t count = std::min(stretch_, to_.count() - first);
+  const int64_t count = std::min(stretch_, from_.count() - first);
   std::byte* const items = workspace_.items;
   from_.read(first, count, items);
   if (is_as_is(once_)) return to_.write(first, count, items);
@@ -72,12 +100,39 @@ void Rearrangement::move_stretch(int64_t first) const noexcept {
 /// overwrites the other, whichever side they overlap on: those that wait go after the next one.
 void Rearrangement::move_all() noexcept {
   stretch_ = workspace_.item_bytes / (from_.item_bytes() + to_.item_bytes());
-  for (int64_t first = 0; first < to_.count();) {
+  for (int64_t first = 0; first < from_.count();) {
     int64_t last = first;
     while (waits(last)) last += stretch_;
     const int64_t next = last + stretch_;
     for (; last >= first; last -= stretch_) move_stretch(last);
     first = next;
+  }
+}
+
+/// From the end on, as no element of a window lies behind its place.
+void Rearrangement::spread_windows() const noexcept {
+  const int64_t most = workspace_.item_bytes / to_.item_bytes();
+  int32_t order[max_ndim];
+  sort_axes(order);
+  const int32_t inner = once_.ndim - 1;
+  const int64_t window = once_.axes[order[inner]].extent;
+  for (int64_t end = to_.count(); end > 0;) {
+    const int64_t begin = std::max<int64_t>(0, end - most);
+    std::byte* items = workspace_.items;
+    for (int64_t place = begin; place < end;) {
+      int64_t element = place % window;
+      const int64_t count = std::min(window - element, end - place);
+      int64_t rest = place / window;
+      for (int32_t i = inner - 1; i >= 0; i--) {
+        element += rest % once_.axes[order[i]].extent * window_steps_[i];
+        rest /= once_.axes[order[i]].extent;
+      }
+      to_.read(element, count, items);
+      items += count * to_.item_bytes();
+      place += count;
+    }
+    to_.write(begin, end - begin, workspace_.items);
+    end = begin;
   }
 }
 
