@@ -59,6 +59,7 @@ void copy_run(std::byte* to, int64_t to_step, const std::byte* from, int64_t fro
 bool Ranks::plan(const Place& place, const Walk& walk, int64_t Axis::* step) noexcept {
   place_ = place;
   item_ = std::max(place.bits() / 8, 1);
+  count_ = 1;
   Axis axes[max_ndim];
   int32_t ndim = 0;
   for (int32_t i = 0; i < walk.ndim; i++) {

@@ -47,10 +47,10 @@ class Ranks {
   void move_apart(int64_t to, int64_t from, int64_t count) const noexcept;
 
   Place place_;
-  int64_t item_ = 1;
-  int64_t count_ = 1;
-  bool contiguous_ = false;
-  int32_t ndim_ = 0;
+  int64_t item_;
+  int64_t count_;
+  bool contiguous_;
+  int32_t ndim_;
   int64_t extents_[max_ndim];
   int64_t steps_[max_ndim];  // in bits, upwards
 };
