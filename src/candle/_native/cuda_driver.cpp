@@ -223,7 +223,10 @@ DeviceGuard::~DeviceGuard() {
 namespace {
 
 const char* remedy_of(Result result) {
-  constexpr int invalid_handle = 400, first_of_capture = 900, last_of_capture = 908;
+  constexpr int not_initialized = 3, invalid_handle = 400;
+  constexpr int first_of_capture = 900, last_of_capture = 908;
+  if (result == not_initialized)  // cuInit has succeeded, in this process or in its parent
+    return ": a child of fork cannot use CUDA after its parent has; start it by spawn";
   if (result == invalid_handle)
     return ": a stream is gone, or another device's; keep its object while work goes on there";
   if (result >= first_of_capture && result <= last_of_capture) {
