@@ -33,7 +33,12 @@ def test_jax_is_told_no_lies_about_alignment(capfd: pytest.CaptureFixture[str]) 
     jax = pytest.importorskip("jax")
     jax.numpy.zeros(1)
     capfd.readouterr()
-    for dtype, shape in (("float32", (10,)), ("int8", (3, 5)), ("complex64", (2, 2, 2)), ("bool", (64,))):
+    for dtype, shape in (
+        ("float32", (10,)),
+        ("int8", (3, 5)),
+        ("complex64", (2, 2, 2)),
+        ("bool", (64,)),
+    ):
         x = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
         for start in (0, 64, 128, 16, 8, 32, 192 + 16):
             y = placed(x, start)
@@ -68,13 +73,17 @@ def test_below_the_item_is_a_copy(road: str) -> None:
         ((0, 16), (1, 32), (2, 64), (2, 32), (4, 16), (5, 64), (5, 128), (0, 8)), range(1, 20)
     ):
         unit = bits // 16 if code == 5 else bits // 8  # of complex numbers the component
-        [(_, producer, x)] = offers(road, data=block, shape=(3, 5), dtype=(code, bits), byte_offset=start)
+        [(_, producer, x)] = offers(
+            road, data=block, shape=(3, 5), dtype=(code, bits), byte_offset=start
+        )
         raw = ctypes.string_at(producer.address + start, 15 * bits // 8)
         aligned = start % unit == 0
         if not aligned:
             with pytest.raises(candle.CopyError, match=r"multiple|align"):
                 candle.from_dlpack(x, copy=False)
-            [(_, producer, x)] = offers(road, data=block, shape=(3, 5), dtype=(code, bits), byte_offset=start)
+            [(_, producer, x)] = offers(
+                road, data=block, shape=(3, 5), dtype=(code, bits), byte_offset=start
+            )
         plans: list[candle.Plan] = []
         with listening(plans.append):
             t = candle.from_dlpack(x)
@@ -107,7 +116,9 @@ def test_arrays_of_numpy_at_any_address() -> None:
         def __init__(self, x: Any) -> None:
             self.x, self.__array_interface__ = x, x.__array_interface__
 
-    for dtype, start in itertools.product(("int16", "float32", "int64", "complex128"), (1, 2, 4, 8, 12)):
+    for dtype, start in itertools.product(
+        ("int16", "float32", "int64", "complex128"), (1, 2, 4, 8, 12)
+    ):
         block = np.zeros(200 + start, "uint8")
         first = (start - block.ctypes.data) % 16
         y = block[first : first + 96].view(dtype)

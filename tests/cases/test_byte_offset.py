@@ -21,9 +21,16 @@ def test_reads_writes_and_exports_begin_behind_the_offset(road: str) -> None:
         size = struct.calcsize(form)
         block = struct.pack(f"100{form}", *range(100))
         for place in (0, 1, 8, 31):
-            for shape, strides in (((8,), (1,)), ((2, 3), (3, 1)), ((3, 2), (1, 3)), ((2, 2), (20, 5))):
+            for shape, strides in (
+                ((8,), (1,)),
+                ((2, 3), (3, 1)),
+                ((3, 2), (1, 3)),
+                ((2, 2), (20, 5)),
+            ):
                 arguments: dict[str, Any] = {"data": block, "dtype": dtype, "shape": shape}
-                [(_, producer, x)] = offers(road, strides=strides, byte_offset=place * size, **arguments)
+                [(_, producer, x)] = offers(
+                    road, strides=strides, byte_offset=place * size, **arguments
+                )
                 t = candle.from_dlpack(x)
                 wanted = [[place + strides[0] * i] if len(shape) == 1 else
                           [place + strides[0] * i + strides[1] * j for j in range(shape[1])]
@@ -50,8 +57,22 @@ def test_exports_have_no_offset() -> None:
         candle.asarray(bytearray(60)).view(5, 12),
     ]
     for t in sources:
-        for view in (t, t[2:], t[:, 5:], t[1:, 3::4], t.T[1:], t[4, 11, ...], t[3:3], t[::-1], t[1:].view("uint8")):
-            structs = [info(view.__dlpack__(max_version=v, copy=c)) for v in (None, (1, 3)) for c in (None, True)]
+        for view in (
+            t,
+            t[2:],
+            t[:, 5:],
+            t[1:, 3::4],
+            t.T[1:],
+            t[4, 11, ...],
+            t[3:3],
+            t[::-1],
+            t[1:].view("uint8"),
+        ):
+            structs = [
+                info(view.__dlpack__(max_version=v, copy=c))
+                for v in (None, (1, 3))
+                for c in (None, True)
+            ]
             with table.from_py_object(view) as taken:
                 structs.append(taken.info)
             for fields in structs:

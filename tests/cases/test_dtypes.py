@@ -36,7 +36,14 @@ def test_bool_is_bool_both_ways() -> None:
             assert (str(t.dtype), t.dtype.code, t.dtype.bits) == ("bool", 6, 8)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", candle.ReadOnlyCopyWarning)
-                outs = [t.numpy(), np.asarray(t), np.from_dlpack(t), t.torch(), torch.from_dlpack(t), t.jax()]
+                outs = [
+                    t.numpy(),
+                    np.asarray(t),
+                    np.from_dlpack(t),
+                    t.torch(),
+                    torch.from_dlpack(t),
+                    t.jax(),
+                ]
             for y in outs:
                 assert "bool" in str(y.dtype)
                 assert y.tolist() == x.tolist()
@@ -51,7 +58,13 @@ def test_bool_is_bool_both_ways() -> None:
 
 
 # The dtypes that each road can carry: written down here, and not read off the code.
-PLAIN = ("bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)), "float16", "float32", "float64")
+PLAIN = (
+    "bool",
+    *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)),
+    "float16",
+    "float32",
+    "float64",
+)
 COMPLEX = ("complex64", "complex128")
 SMALL = ("bfloat16", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn",
          "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu")  # fmt: skip
@@ -65,8 +78,18 @@ THROUGH: dict[str, tuple[Callable[[candle.Tensor], Any], tuple[str, ...]]] = {
     "numpy": (lambda t: t.numpy(), (*PLAIN, *COMPLEX, *SMALL, *HALVES)),
     "numpy's array": (np.asarray, (*PLAIN, *COMPLEX, *SMALL, *HALVES)),
     "torch": (lambda t: t.torch(), (*PLAIN, *COMPLEX, *TORCH, "complex32")),
-    "torch.from_dlpack": (lambda t: torch_of("from_dlpack")(t), (*PLAIN, *COMPLEX, *TORCH, "complex32")),
-    "jax": (lambda t: t.jax(), tuple(d for d in (*PLAIN, *COMPLEX, *SMALL) if d not in ("int64", "uint64", "float64", "complex128"))),
+    "torch.from_dlpack": (
+        lambda t: torch_of("from_dlpack")(t),
+        (*PLAIN, *COMPLEX, *TORCH, "complex32"),
+    ),
+    "jax": (
+        lambda t: t.jax(),
+        tuple(
+            d
+            for d in (*PLAIN, *COMPLEX, *SMALL)
+            if d not in ("int64", "uint64", "float64", "complex128")
+        ),
+    ),
     "Arrow": (lambda t: t.arrow(), (*PLAIN, *COMPLEX, *SMALL, "complex32")),
     "exchange table": (lambda t: t, (*PLAIN, *COMPLEX, *SMALL, "complex32")),
 }
@@ -85,7 +108,9 @@ def test_every_road_has_every_dtype_it_can(road: str) -> None:
     through, carried = THROUGH[road]
     for name in (*PLAIN, *COMPLEX, *SMALL, "complex32"):
         t = candle.zeros((3, 64), dtype=name)
-        t.view("uint8").copy_(candle.arange(t.nbytes).reshape(3, -1).to("uint8") % (2 if name == "bool" else 251))
+        t.view("uint8").copy_(
+            candle.arange(t.nbytes).reshape(3, -1).to("uint8") % (2 if name == "bool" else 251)
+        )
         if name not in carried:
             with pytest.raises((BufferError, AttributeError)):
                 through(t)
@@ -101,14 +126,20 @@ def test_unknown_dtypes_are_refused_by_their_numbers() -> None:
     # Case 50: cupy/cupy#8801
     known = {0: {4, 8, 16, 32, 64}, 1: {4, 8, 16, 32, 64}, 2: {16, 32, 64}, 4: {16}, 5: {32, 64, 128},
              6: {8}, **dict.fromkeys(range(7, 15), {8}), 15: {6}, 16: {6}, 17: {4}}  # fmt: skip
-    for code, bits in itertools.product((*range(20), 77, 255), (0, 1, 2, 4, 6, 8, 12, 16, 32, 64, 80, 128, 255)):
+    for code, bits in itertools.product(
+        (*range(20), 77, 255), (0, 1, 2, 4, 6, 8, 12, 16, 32, 64, 80, 128, 255)
+    ):
         for lanes in (1, 0, 3):
             if bits in known.get(code, ()) and lanes == 1:
                 continue
             producer = Producer(shape=(2,), dtype=(code, bits, lanes))
             with pytest.raises(BufferError) as caught:
                 candle.from_dlpack(producer)
-            assert str(code) in str(caught.value) or str(bits) in str(caught.value) or str(lanes) in str(caught.value)
+            assert (
+                str(code) in str(caught.value)
+                or str(bits) in str(caught.value)
+                or str(lanes) in str(caught.value)
+            )
             assert producer.deletes == producer.exports == 1
     for road in ROADS:
         [(_, producer, x)] = offers(road, shape=(2,), dtype=(3, 64))
@@ -159,7 +190,13 @@ def test_arrays_of_ml_dtypes_come_in_shared() -> None:
 def test_eight_bits_of_float_keep_their_kind() -> None:
     # Case 53: dmlc/dlpack#156, dmlc/dlpack#146, dmlc/dlpack#158, pytorch/pytorch#150691, pytorch/pytorch#148791
     torch = pytest.importorskip("torch")
-    kinds = {"float8_e4m3fn": 10, "float8_e4m3fnuz": 11, "float8_e5m2": 12, "float8_e5m2fnuz": 13, "float8_e8m0fnu": 14}
+    kinds = {
+        "float8_e4m3fn": 10,
+        "float8_e4m3fnuz": 11,
+        "float8_e5m2": 12,
+        "float8_e5m2fnuz": 13,
+        "float8_e8m0fnu": 14,
+    }
     for name, code in kinds.items():
         raw = torch.arange(48, dtype=torch.uint8).reshape(6, 8)
         x = raw.view(getattr(torch, name))
@@ -189,7 +226,9 @@ def test_elements_below_a_byte_have_their_own_shape() -> None:
     packed, padded = 0, 4
     for dtype, flags in itertools.product(((0, 4), (1, 4), (17, 4)), (packed, padded)):
         for shape in ((128,), (4, 32), (3, 5), (0, 4)):
-            for offer in offers("object", "exchange table", shape=shape, dtype=dtype, flags=flags, mode="versioned"):
+            for offer in offers(
+                "object", "exchange table", shape=shape, dtype=dtype, flags=flags, mode="versioned"
+            ):
                 t = candle.from_dlpack(offer.x)
                 assert t.shape == shape  # never a guess at another
                 for consumer in (lambda t: t.torch(), torch.from_dlpack, np.from_dlpack):
@@ -216,7 +255,11 @@ def test_unsigned_integers_are_themselves() -> None:
         x = np.array([[0, 1], [top - 1, top], [2 ** (bits - 1), 7]], f"uint{bits}")
         for view in (x, x.T, x[::2]):
             t = candle.asarray(view)
-            assert (t.dtype, t.data_ptr(), t.tolist()) == (f"uint{bits}", view.ctypes.data, view.tolist())
+            assert (t.dtype, t.data_ptr(), t.tolist()) == (
+                f"uint{bits}",
+                view.ctypes.data,
+                view.tolist(),
+            )
             y = t.torch()
             assert y.dtype == getattr(torch, f"uint{bits}")
             assert y.tolist() == t.numpy().tolist() == view.tolist()
@@ -245,7 +288,9 @@ def test_no_element_becomes_narrower_unasked() -> None:
                 assert ".to(" in str(caught.value)
             with pytest.raises(BufferError, match="jax_enable_x64"):
                 candle.convert([t], "jax")
-            assert t.to(f"{name[:-2]}32" if name != "complex128" else "complex64").jax().shape == shape
+            assert (
+                t.to(f"{name[:-2]}32" if name != "complex128" else "complex64").jax().shape == shape
+            )
     for name in ("int64", "float64", "uint64"):  # in, by every road, and out again
         for offer in offers(shape=(2,), dtype={"i": (0, 64), "f": (2, 64), "u": (1, 64)}[name[0]]):
             assert candle.from_dlpack(offer.x).dtype == name
@@ -257,7 +302,11 @@ def test_complex_numbers_are_no_pairs() -> None:
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
     for name in ("complex64", "complex128"):
         x = (np.arange(12) * (1 - 2j)).astype(name).reshape(3, 4)
-        for t in (candle.asarray(x), candle.from_dlpack(torch.from_numpy(x.copy())), candle.asarray(memoryview(x))):
+        for t in (
+            candle.asarray(x),
+            candle.from_dlpack(torch.from_numpy(x.copy())),
+            candle.asarray(memoryview(x)),
+        ):
             assert (t.dtype, t.tolist()) == (name, x.tolist())
             assert t.torch().tolist() == t.numpy().tolist() == x.tolist()
             assert info(t.__dlpack__()).dtype == (5, 64 if name == "complex64" else 128, 1)
@@ -267,7 +316,9 @@ def test_complex_numbers_are_no_pairs() -> None:
                     with pytest.raises(BufferError, match="complex"):
                         cast()
     assert candle.ones((2, 64), dtype="complex64").jax().dtype == "complex64"
-    for dtype, lanes in itertools.product(((2, 32), (0, 8), (2, 64), (6, 8), (5, 64)), (0, 2, 4, 16, 65535)):
+    for dtype, lanes in itertools.product(
+        ((2, 32), (0, 8), (2, 64), (6, 8), (5, 64)), (0, 2, 4, 16, 65535)
+    ):
         for offer in offers(shape=(2,), dtype=(*dtype, lanes)):
             with pytest.raises(BufferError, match="lanes"):
                 candle.from_dlpack(offer.x)
@@ -302,7 +353,15 @@ def test_arrow_columns_are_what_they_say() -> None:
 
 def test_what_was_taken_as_it_came_is_given_as_it_came() -> None:
     # Case 49: NVIDIA/DALI#4756. Each struct's dtype is the one that comes out again.
-    for dtype in ((0, 4, 1), (17, 4, 1), (17, 4, 2), (15, 6, 1), (16, 6, 1), (5, 32, 1), (14, 8, 1)):
+    for dtype in (
+        (0, 4, 1),
+        (17, 4, 1),
+        (17, 4, 2),
+        (15, 6, 1),
+        (16, 6, 1),
+        (5, 32, 1),
+        (14, 8, 1),
+    ):
         for offer in offers(shape=(8,), dtype=dtype):
             with take(candle.from_dlpack(offer.x).__dlpack__(max_version=(1, 3))) as taken:
                 assert (taken.struct.dl_tensor.dtype.code, taken.struct.dl_tensor.dtype.bits,

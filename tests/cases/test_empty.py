@@ -25,7 +25,11 @@ def test_no_elements_are_contiguous_and_keep_their_shape() -> None:
         base = np.zeros([2 * n + 1 for n in shape], "float16")
         odd = base[tuple(slice(1, 1 + n) for n in shape)]  # with strides of something larger
         assert odd.shape == shape
-        for t in (candle.zeros(shape, dtype="float16"), candle.asarray(odd), candle.asarray(odd.T).permute(*range(len(shape))[::-1])):
+        for t in (
+            candle.zeros(shape, dtype="float16"),
+            candle.asarray(odd),
+            candle.asarray(odd.T).permute(*range(len(shape))[::-1]),
+        ):
             assert t.is_contiguous()
             assert t.is_fortran_contiguous()
             assert t.contiguous().shape == t.reshape(shape).shape == t.copy().shape == shape

@@ -36,30 +36,107 @@ class Bad:
 # What is done; the exact class; what the text names.
 FAULTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     # The data cannot do it
-    "read-only, legacy, copy=False": (lambda: frozen().__dlpack__(copy=False), candle.CopyError, r"read-only.*t\.copy\(\)"),
-    "negative stride, copy=False": (lambda: candle.asarray(REVERSED).__dlpack__(copy=False), candle.CopyError, r"stride -1.*contiguous"),
+    "read-only, legacy, copy=False": (
+        lambda: frozen().__dlpack__(copy=False),
+        candle.CopyError,
+        r"read-only.*t\.copy\(\)",
+    ),
+    "negative stride, copy=False": (
+        lambda: candle.asarray(REVERSED).__dlpack__(copy=False),
+        candle.CopyError,
+        r"stride -1.*contiguous",
+    ),
     "other device": (lambda: own().__dlpack__(dl_device=(2, 0)), BufferError, r"cuda|device"),
-    "other device, copy=False": (lambda: own().__dlpack__(dl_device=(2, 0), copy=False), candle.CopyError, r"cuda|device"),
+    "other device, copy=False": (
+        lambda: own().__dlpack__(dl_device=(2, 0), copy=False),
+        candle.CopyError,
+        r"cuda|device",
+    ),
     "to a device that is not there": (lambda: own().to("cuda"), BufferError, r"cuda|cupy|driver"),
-    "unknown dtype": (lambda: candle.from_dlpack(Producer(shape=(2,), dtype=(99, 32))), BufferError, r"99.*32"),
-    "lanes": (lambda: candle.from_dlpack(Producer(shape=(2,), dtype=(2, 32, 4))), BufferError, r"lanes.*4|4.*lanes"),
-    "major version": (lambda: candle.from_dlpack(Producer(shape=(2,), version=(7, 1), mode="versioned")), BufferError, r"7"),
-    "overflow": (lambda: candle.from_dlpack(Producer(shape=(2**40, 2**40))), BufferError, r"size does not fit 63 bits"),
-    "NULL data": (lambda: candle.from_dlpack(Producer(shape=(3,), null_data=True)), BufferError, r"NULL"),
+    "unknown dtype": (
+        lambda: candle.from_dlpack(Producer(shape=(2,), dtype=(99, 32))),
+        BufferError,
+        r"99.*32",
+    ),
+    "lanes": (
+        lambda: candle.from_dlpack(Producer(shape=(2,), dtype=(2, 32, 4))),
+        BufferError,
+        r"lanes.*4|4.*lanes",
+    ),
+    "major version": (
+        lambda: candle.from_dlpack(Producer(shape=(2,), version=(7, 1), mode="versioned")),
+        BufferError,
+        r"7",
+    ),
+    "overflow": (
+        lambda: candle.from_dlpack(Producer(shape=(2**40, 2**40))),
+        BufferError,
+        r"size does not fit 63 bits",
+    ),
+    "NULL data": (
+        lambda: candle.from_dlpack(Producer(shape=(3,), null_data=True)),
+        BufferError,
+        r"NULL",
+    ),
     "negative extent": (lambda: candle.from_dlpack(Producer(shape=(-4,))), BufferError, r"-4"),
     "producer's error": (lambda: candle.from_dlpack(Bad()), BufferError, r"the disk is full"),
-    "no buffer of this dtype": (lambda: candle.zeros(3, dtype="bfloat16").memoryview(), BufferError, r"bfloat16.*view"),
-    "complex to real": (lambda: candle.zeros(3, dtype="complex64").to("float32"), BufferError, r"complex64.*float32"),
-    "object array": (lambda: candle.asarray(np.array([[1, 2], [3]], dtype=object)), BufferError, r"object.*ragged"),
+    "no buffer of this dtype": (
+        lambda: candle.zeros(3, dtype="bfloat16").memoryview(),
+        BufferError,
+        r"bfloat16.*view",
+    ),
+    "complex to real": (
+        lambda: candle.zeros(3, dtype="complex64").to("float32"),
+        BufferError,
+        r"complex64.*float32",
+    ),
+    "object array": (
+        lambda: candle.asarray(np.array([[1, 2], [3]], dtype=object)),
+        BufferError,
+        r"object.*ragged",
+    ),
     "structured array": (lambda: candle.asarray(np.zeros(2, "i4,f4")), BufferError, r"field"),
     "times": (lambda: candle.asarray(np.zeros(2, "M8[s]")), BufferError, r"datetime64.*int64"),
     "text array": (lambda: candle.asarray(np.array(["a"])), BufferError, r"text|encode|str"),
     "long double": (lambda: candle.asarray(np.zeros(2, "g")), BufferError, r"float64"),
-    "masked array": (lambda: candle.asarray(np.ma.masked_equal([1, 2], 1)), BufferError, r"mask.*filled"),
-    "misaligned, copy=False": (lambda: candle.from_dlpack(Producer(shape=(2,), byte_offset=1), copy=False), candle.CopyError, r"multiple of"),
-    "cast, copy=False": (lambda: candle.asarray(np.zeros(3), dtype="int8", copy=False), candle.CopyError, r"float64.*int8|int8"),
-    "numbers, copy=False": (lambda: candle.asarray([1, 2], copy=False), candle.CopyError, r"Python"),
-    "interface of garbage": (lambda: candle.asarray(type("X", (), {"__array_interface__": {"shape": (3,), "typestr": "<f4", "data": (0, False), "version": 3}})()), BufferError, r"0|NULL|data"),
+    "masked array": (
+        lambda: candle.asarray(np.ma.masked_equal([1, 2], 1)),
+        BufferError,
+        r"mask.*filled",
+    ),
+    "misaligned, copy=False": (
+        lambda: candle.from_dlpack(Producer(shape=(2,), byte_offset=1), copy=False),
+        candle.CopyError,
+        r"multiple of",
+    ),
+    "cast, copy=False": (
+        lambda: candle.asarray(np.zeros(3), dtype="int8", copy=False),
+        candle.CopyError,
+        r"float64.*int8|int8",
+    ),
+    "numbers, copy=False": (
+        lambda: candle.asarray([1, 2], copy=False),
+        candle.CopyError,
+        r"Python",
+    ),
+    "interface of garbage": (
+        lambda: candle.asarray(
+            type(
+                "X",
+                (),
+                {
+                    "__array_interface__": {
+                        "shape": (3,),
+                        "typestr": "<f4",
+                        "data": (0, False),
+                        "version": 3,
+                    }
+                },
+            )()
+        ),
+        BufferError,
+        r"0|NULL|data",
+    ),
     # A wrong kind of argument
     "not a tensor": (lambda: candle.from_dlpack([1, 2]), TypeError, r"__dlpack__.*list is neither"),
     "unknown keyword": (lambda: own().__dlpack__(maximum=(1, 0)), TypeError, r"maximum|keyword"),
@@ -77,14 +154,22 @@ FAULTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "dtype's name": (lambda: candle.zeros(3, dtype="float37"), (ValueError, TypeError), r"float37"),
     "write to read-only": (lambda: frozen().fill_(0), ValueError, r"read-only"),
     "assignment to read-only": (lambda: frozen().__setitem__(0, 1), ValueError, r"read-only"),
-    "write to stride 0": (lambda: candle.zeros(1).broadcast_to((3,)).fill_(1), ValueError, r"stride 0|same"),
+    "write to stride 0": (
+        lambda: candle.zeros(1).broadcast_to((3,)).fill_(1),
+        ValueError,
+        r"stride 0|same",
+    ),
     "ragged list": (lambda: candle.asarray([[1, 2], [3]]), ValueError, r"length|ragged|shape"),
     "two elements": (lambda: own().item(), ValueError, r"element"),
     "truth": (lambda: bool(own()), ValueError, r"element|truth"),
     "reshape": (lambda: own().reshape(4, 2), ValueError, r"\(2, 3\)|6"),
     "axis": (lambda: own().permute(0, 5), (ValueError, IndexError), r"5"),
     "index": (lambda: own()[2], IndexError, r"2"),
-    "too large for int64": (lambda: candle.asarray(2**64), (ValueError, OverflowError), r"uint64|18446744073709551616|int64"),
+    "too large for int64": (
+        lambda: candle.asarray(2**64),
+        (ValueError, OverflowError),
+        r"uint64|18446744073709551616|int64",
+    ),
 }
 
 
@@ -117,8 +202,19 @@ def test_it_is_said_who_lacks_the_dtype() -> None:
     }.items():
         pytest.importorskip(framework)
         for dtype in dtypes:
-            base = Producer(shape=(2, 4), dtype={"float6_e2m3fn": (15, 6), "int4": (0, 4), "float4_e2m1fn_x2": (17, 4, 2)}.get(dtype, (0, 8)))
-            t = candle.from_dlpack(base) if base.dtype[:2] != (0, 8) else candle.zeros((2, 4), dtype=dtype)
+            base = Producer(
+                shape=(2, 4),
+                dtype={
+                    "float6_e2m3fn": (15, 6),
+                    "int4": (0, 4),
+                    "float4_e2m1fn_x2": (17, 4, 2),
+                }.get(dtype, (0, 8)),
+            )
+            t = (
+                candle.from_dlpack(base)
+                if base.dtype[:2] != (0, 8)
+                else candle.zeros((2, 4), dtype=dtype)
+            )
             for copy in (None, True):
                 with pytest.raises(BufferError) as caught:
                     getattr(t, framework)(copy=copy)

@@ -89,7 +89,9 @@ OUT: dict[str, Callable[[candle.Tensor], Any]] = {
 
 
 def _assigned(t: candle.Tensor) -> candle.Tensor:
-    into = candle.zeros(tuple(2 * n for n in t.shape), dtype=t.dtype)[(slice(None, None, 2),) * t.ndim]
+    into = candle.zeros(tuple(2 * n for n in t.shape), dtype=t.dtype)[
+        (slice(None, None, 2),) * t.ndim
+    ]
     into[...] = t
     return into
 
@@ -134,7 +136,9 @@ def test_positive_strides_are_shared() -> None:
             t = candle.from_dlpack(offer.x, copy=False)
             assert t.data_ptr() == offer.producer.address
             fields = info(t.__dlpack__(max_version=(1, 3), copy=False))
-            for extent, came, went in zip(t.shape, arguments["strides"], fields.strides, strict=True):
+            for extent, came, went in zip(
+                t.shape, arguments["strides"], fields.strides, strict=True
+            ):
                 assert extent == 1 or came == went, arguments
             at = [sum(i * s for i, s in zip(place, arguments["strides"], strict=True))
                   for place in np.ndindex(*t.shape)]  # fmt: skip
@@ -168,7 +172,12 @@ def test_no_consumer_gets_a_negative_stride() -> None:
                 assert [str(r.code) for plan in plans for r in plan.reasons] == ["negative_stride"]
                 with pytest.raises(BufferError, match=r"axis \d has stride -\d"):
                     t.__dlpack__(max_version=max_version, copy=False)
-            for y in (torch.from_dlpack(t), torch.asarray(t), t.torch(), candle.convert(t, "torch")):
+            for y in (
+                torch.from_dlpack(t),
+                torch.asarray(t),
+                t.torch(),
+                candle.convert(t, "torch"),
+            ):
                 assert y.tolist() == x.tolist()
             with pytest.raises(candle.CopyError, match=r"axis \d has stride -\d"):
                 t.torch(copy=False)
@@ -192,7 +201,11 @@ def test_a_negative_stride_that_means_nothing_is_shared() -> None:
 
 def flag_tests() -> Iterator[tuple[np.ndarray[Any, Any], candle.Tensor]]:
     for shape in SMALL:
-        for make in (np.zeros, lambda s: np.zeros(s, order="F"), lambda s: np.zeros((2,) * len(s))[tuple(slice(n) for n in s)]):
+        for make in (
+            np.zeros,
+            lambda s: np.zeros(s, order="F"),
+            lambda s: np.zeros((2,) * len(s))[tuple(slice(n) for n in s)],
+        ):
             x = make(shape)
             yield x, candle.asarray(x)
 
@@ -347,7 +360,7 @@ def test_roads_are_as_many_as_there_are() -> None:
     x = numbers("float32", (2, 3, 4))
     for view in (x.transpose(2, 0, 1), x[:, ::2], x[1], x[..., 1:]):
         steps = [s // 4 for s in view.strides]
-        first = (view.ctypes.data - x.ctypes.data)
+        first = view.ctypes.data - x.ctypes.data
         for road in ROADS:
             for split in (0, first):
                 [(_, producer, y)] = offers(

@@ -244,7 +244,9 @@ def test_no_deleter_is_no_deleter() -> None:
                 assert t.shape == shape
                 for max_version in (None, (1, 0)):
                     assert info(t.__dlpack__(max_version=max_version)).deleter
-                    assert info(t.T.__dlpack__(max_version=max_version)).deleter if t.ndim == 2 else 1
+                    assert (
+                        info(t.T.__dlpack__(max_version=max_version)).deleter if t.ndim == 2 else 1
+                    )
                 del t
             del x
             assert producer.deletes == 0
@@ -314,7 +316,9 @@ SOURCES: dict[str, Callable[[], Any]] = {
     "numpy, read-only": lambda: np.broadcast_to(np.ones(30), (20, 30)).view(),
     "buffer": lambda: Buffer(600),
     "array.array": lambda: Numbers("d", range(600)),
-    "torch": lambda: pytest.importorskip("torch").zeros(20, 30).to(pytest.importorskip("torch").bfloat16),
+    "torch": lambda: (
+        pytest.importorskip("torch").zeros(20, 30).to(pytest.importorskip("torch").bfloat16)
+    ),
     "torch, frozen Parameter": lambda: pytest.importorskip("torch").nn.Parameter(
         pytest.importorskip("torch").zeros(20, 30), requires_grad=False
     ),
@@ -558,4 +562,3 @@ def test_exports_nobody_takes_are_given_back(export: str) -> None:
     unused = [EXPORTS[export](own) for _ in range(20)]
     del own, unused
     assert live() == before
-

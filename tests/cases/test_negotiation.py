@@ -29,7 +29,13 @@ class Old:
         return self.producer.__dlpack__(**keywords)
 
 
-KNOWN = ((), ("stream",), ("max_version",), ("stream", "max_version"), ("stream", "max_version", "copy"))
+KNOWN = (
+    (),
+    ("stream",),
+    ("max_version",),
+    ("stream", "max_version"),
+    ("stream", "max_version", "copy"),
+)
 
 
 def test_old_producers_are_asked_for_what_they_know() -> None:
@@ -57,23 +63,54 @@ def test_old_producers_are_asked_for_what_they_know() -> None:
 
 def test_every_version_that_is_asked_for() -> None:
     # Case 69: NVIDIA/DALI#6307, wjakob/nanobind#1373
-    for t in (candle.zeros((2, 3)), candle.arange(4, dtype="bool")[1:], candle.asarray(np.zeros(3)), candle.zeros((0,))):
-        for version in (None, (0, 0), (0, 8), (0, 99), (1, 0), (1, 3), (1, 99), (2, 0), (9, 9), (2**31 - 1, 0)):
-            for stream, copy, device in itertools.product((None, -1), (None, False, True), (None, (1, 0))):
-                keywords = {"max_version": version, "stream": stream, "copy": copy, "dl_device": device}
+    for t in (
+        candle.zeros((2, 3)),
+        candle.arange(4, dtype="bool")[1:],
+        candle.asarray(np.zeros(3)),
+        candle.zeros((0,)),
+    ):
+        for version in (
+            None,
+            (0, 0),
+            (0, 8),
+            (0, 99),
+            (1, 0),
+            (1, 3),
+            (1, 99),
+            (2, 0),
+            (9, 9),
+            (2**31 - 1, 0),
+        ):
+            for stream, copy, device in itertools.product(
+                (None, -1), (None, False, True), (None, (1, 0))
+            ):
+                keywords = {
+                    "max_version": version,
+                    "stream": stream,
+                    "copy": copy,
+                    "dl_device": device,
+                }
                 fields = info(t.__dlpack__(**keywords))
                 modern = version is not None and version[0] >= 1
                 assert (fields.name == "dltensor_versioned") is modern
                 if modern:
                     assert (fields.version or (0, 0))[0] == 1
                 assert fields.shape == t.shape
-        for unknown in ({"max_versions": (1, 0)}, {"device": (1, 0)}, {"readonly": True}, {"Stream": None}):
+        for unknown in (
+            {"max_versions": (1, 0)},
+            {"device": (1, 0)},
+            {"readonly": True},
+            {"Stream": None},
+        ):
             with pytest.raises(TypeError):
                 t.__dlpack__(**unknown)
         for arguments in ((None,), (-1, (1, 0)), ((1, 0),)):
             with pytest.raises(TypeError):
                 t.__dlpack__(*arguments)
-    for ignored in ("legacy", "versioned"):  # a producer that takes max_version and does as it likes
+    for ignored in (
+        "legacy",
+        "versioned",
+    ):  # a producer that takes max_version and does as it likes
         producer = Producer(shape=(3,), mode=ignored)
         assert candle.from_dlpack(producer).tolist() == [0.0, 1.0, 2.0]
         assert len(producer.calls) == 1
@@ -98,7 +135,12 @@ class Strict:
 
 def test_no_stream_is_sent_to_the_host() -> None:
     # Case 70: NVIDIA/cuda-python#473
-    for take in (candle.from_dlpack, candle.asarray, candle.Tensor, lambda x: candle.asarray([x, x])):
+    for take in (
+        candle.from_dlpack,
+        candle.asarray,
+        candle.Tensor,
+        lambda x: candle.asarray([x, x]),
+    ):
         strict = Strict()
         take(strict)
         assert set(strict.streams) == {"absent"}
@@ -114,10 +156,17 @@ def test_no_stream_is_sent_to_the_host() -> None:
 
 def test_streams_of_the_host() -> None:
     # Case 71: wjakob/nanobind#1373, wjakob/nanobind#1383. docs/gpu.md says what others do.
-    for t in (candle.zeros(3), candle.asarray(b"abc"), candle.zeros((2, 0)), candle.zeros((3, 3)).T[::-1]):
+    for t in (
+        candle.zeros(3),
+        candle.asarray(b"abc"),
+        candle.zeros((2, 0)),
+        candle.zeros((3, 3)).T[::-1],
+    ):
         for stream in (None, -1):
             assert info(t.__dlpack__(stream=stream)).shape == t.shape
             assert info(t.__dlpack__(stream=stream, max_version=(1, 0))).device == (1, 0)
         for stream in (0, 1, 2, 3, 12345, 2**62, -2):
-            with pytest.raises(ValueError, match="stream"):  # never a TypeError: who asks would ask again
+            with pytest.raises(
+                ValueError, match="stream"
+            ):  # never a TypeError: who asks would ask again
                 t.__dlpack__(stream=stream)

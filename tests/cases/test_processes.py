@@ -43,7 +43,12 @@ def test_any_tensor_goes_through_a_pipe(kind: str) -> None:
         here.send({"t": t, "again": [t, t]})
         came = there.recv()
     assert came["t"] is came["again"][0] is came["again"][1]
-    for back in (came["t"], copy.copy(t), copy.deepcopy(t), *(pickle.loads(pickle.dumps(t, p)) for p in range(6))):
+    for back in (
+        came["t"],
+        copy.copy(t),
+        copy.deepcopy(t),
+        *(pickle.loads(pickle.dumps(t, p)) for p in range(6)),
+    ):
         assert (back.shape, back.dtype, back.tolist()) == (t.shape, t.dtype, t.tolist())
         assert back.size == 0 or back.data_ptr() != t.data_ptr()
     local: queue.Queue[Any] = queue.Queue()
@@ -54,7 +59,14 @@ def test_any_tensor_goes_through_a_pipe(kind: str) -> None:
 def test_views_pickle_what_they_show() -> None:
     # Case 92: dusty-nv/jetson-inference#366
     base = candle.zeros((1000, 1000))
-    for view in (base[3], base[:, 5], base[::500, ::500], base[7, 7], base[3:3], base[0].broadcast_to((40, 1000))[:, :2]):
+    for view in (
+        base[3],
+        base[:, 5],
+        base[::500, ::500],
+        base[7, 7],
+        base[3:3],
+        base[0].broadcast_to((40, 1000))[:, :2],
+    ):
         assert len(pickle.dumps(view, 5)) < view.nbytes + 1000
         frames: list[pickle.PickleBuffer] = []
         pickle.dumps(view, 5, buffer_callback=frames.append)

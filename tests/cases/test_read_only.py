@@ -84,7 +84,12 @@ def test_writable_memory_goes_out_writable() -> None:
         lambda: candle.zeros((), dtype="uint8"),
     ):
         t = make()
-        for out in (np.from_dlpack, np.asarray, lambda t: t.numpy(), lambda t: np.asarray(t.memoryview())):
+        for out in (
+            np.from_dlpack,
+            np.asarray,
+            lambda t: t.numpy(),
+            lambda t: np.asarray(t.memoryview()),
+        ):
             x = out(t)
             assert x.flags.writeable
             x[...] = 1

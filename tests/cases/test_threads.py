@@ -67,13 +67,17 @@ def test_deleters_run_on_threads_that_python_never_saw(kind: str) -> None:
     # dmlc/dlpack#129, dmlc/dlpack#140, CVCUDA/CV-CUDA#298, CVCUDA/CV-CUDA#188,
     # triton-inference-server/python_backend#198
     before = live()
-    for max_version, held, foreign in itertools.product((None, (1, 3)), (True, False), (True, False)):
+    for max_version, held, foreign in itertools.product(
+        (None, (1, 3)), (True, False), (True, False)
+    ):
         owner = OWNERS[kind]()
         try:
             gone = weakref.ref(owner)
         except TypeError:
             gone = None
-        producer = getattr(owner, "producer", owner) if kind in ("DLPack", "exchange table") else None
+        producer = (
+            getattr(owner, "producer", owner) if kind in ("DLPack", "exchange table") else None
+        )
         t = candle.asarray(owner)
         taken = take(t.__dlpack__(max_version=max_version))
         if not held:
@@ -183,7 +187,9 @@ def test_the_first_use_by_many_threads(in_child: Any) -> None:
     ).check()
 
 
-@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python")
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="needs a free-threaded Python"
+)
 def test_the_gil_stays_off() -> None:
     # Case 89: safetensors/safetensors#572, google/tensorstore#218, mreineck/ducc#57
     assert not sys._is_gil_enabled()  # type: ignore[attr-defined]

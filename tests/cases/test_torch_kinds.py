@@ -146,7 +146,11 @@ def test_the_known_hole_is_as_large_as_documented() -> None:
     hole = torch._neg_view(torch.ones(4))
     assert (hole.is_neg(), hole.is_contiguous()) == (True, True)
     assert candle.from_dlpack(hole).tolist() == [1.0] * 4  # the memory: its values are -1
-    for seen in (torch._neg_view(torch.ones(4))[::2], torch._neg_view(torch.ones(1)), z.conj().imag):
+    for seen in (
+        torch._neg_view(torch.ones(4))[::2],
+        torch._neg_view(torch.ones(1)),
+        z.conj().imag,
+    ):
         assert candle.from_dlpack(seen).tolist() == seen.resolve_neg().tolist()
 
 

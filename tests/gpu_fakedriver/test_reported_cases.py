@@ -112,7 +112,10 @@ def test_arrays_stay_where_they_are(cupy: Any, driver: Driver) -> None:
             assert (t.data_ptr() == x.data.ptr) is shared
         with pytest.raises(candle.CopyError):
             candle.asarray(x, device="cpu", copy=False)
-        assert candle.asarray(x, device="cpu").tolist() == np.arange(12).reshape(3, 4).astype(dtype).tolist()
+        assert (
+            candle.asarray(x, device="cpu").tolist()
+            == np.arange(12).reshape(3, 4).astype(dtype).tolist()
+        )
         del t, x
 
 
@@ -153,13 +156,21 @@ def test_to_the_host_in_the_standards_words(cupy: Any, driver: Driver) -> None:
     values = np.arange(24, dtype="int16").reshape(4, 6)
     x = cupy.asarray(values)
     t = candle.from_dlpack(x)
-    for view, wanted in ((t, values), (t.T, values.T), (t[1:, ::2], values[1:, ::2]), (t[::-1], values[::-1])):
+    for view, wanted in (
+        (t, values),
+        (t.T, values.T),
+        (t[1:, ::2], values[1:, ::2]),
+        (t[::-1], values[::-1]),
+    ):
         for copy in (None, True):
             assert view.numpy(copy=copy).tolist() == wanted.tolist()
             capsule = view.__dlpack__(dl_device=(1, 0), copy=copy, max_version=(1, 0))
             assert (info(capsule).device, info(capsule).flags) == ((1, 0), 2)
             assert candle.from_dlpack(capsule).tolist() == wanted.tolist()
-        for refused in (lambda v=view: v.numpy(copy=False), lambda v=view: v.__dlpack__(dl_device=(1, 0), copy=False)):
+        for refused in (
+            lambda v=view: v.numpy(copy=False),
+            lambda v=view: v.__dlpack__(dl_device=(1, 0), copy=False),
+        ):
             with pytest.raises(BufferError):
                 refused()
     del t, view, x, capsule

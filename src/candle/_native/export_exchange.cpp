@@ -291,7 +291,7 @@ PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
   // Whether torch has taken the struct when it fails is not told: leaking it is safe, freeing it is
   // not.
   if (door.table->managed_tensor_to_py_object_no_sync(managed, &out) != 0) {
-    blame_producer("torch");
+    blame_producer("torch", "take this memory");
     return nullptr;
   }
   return static_cast<PyObject*>(out);
