@@ -32,9 +32,12 @@ def test_reads_writes_and_exports_begin_behind_the_offset(road: str) -> None:
                     road, strides=strides, byte_offset=place * size, **arguments
                 )
                 t = candle.from_dlpack(x)
-                wanted = [[place + strides[0] * i] if len(shape) == 1 else
-                          [place + strides[0] * i + strides[1] * j for j in range(shape[1])]
-                          for i in range(shape[0])]  # fmt: skip
+                wanted = [
+                    [place + strides[0] * i]
+                    if len(shape) == 1
+                    else [place + strides[0] * i + strides[1] * j for j in range(shape[1])]
+                    for i in range(shape[0])
+                ]
                 assert t.reshape(shape[0], -1).tolist() == wanted
                 again = candle.from_dlpack(t.__dlpack__(max_version=(1, 3)))
                 assert np.from_dlpack(t).reshape(shape[0], -1).tolist() == wanted
@@ -47,7 +50,8 @@ def test_reads_writes_and_exports_begin_behind_the_offset(road: str) -> None:
 
 
 def test_exports_have_no_offset() -> None:
-    # Case 65: pytorch/pytorch#168177, pytorch/pytorch#168193, pytorch/pytorch#170432, iree-org/iree#21153
+    # Case 65: pytorch/pytorch#168177, pytorch/pytorch#168193, pytorch/pytorch#170432,
+    # iree-org/iree#21153
     [table] = exchange_api(candle.Tensor)
     sources = [
         candle.arange(60, dtype="int16").reshape(5, 12),

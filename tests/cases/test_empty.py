@@ -49,14 +49,15 @@ class Interface:
 
 
 def test_any_pointer_will_do_where_there_are_no_elements() -> None:
-    # Cases 44, 45, 47: NVIDIA/cuda-python#1396, pytorch/pytorch#98133, cupy/cupy#2610, apache/arrow#38472
+    # Cases 44, 45, 47: NVIDIA/cuda-python#1396, pytorch/pytorch#98133, cupy/cupy#2610,
+    # apache/arrow#38472
     for shape in EMPTY:
         for data in (0, 8, 2**47 + 3):
             steps = tuple(7 * (i + 1) for i in range(len(shape)))
             sources: list[Any] = [Interface(shape=shape, data=(data, False))]
             sources.append(Interface(shape=shape, data=(data, True), strides=steps))
-            for offer in offers(shape=shape, data=data, null_data=data == 0, strides=steps):
-                sources.append(offer.x)
+            arguments = {"shape": shape, "data": data, "null_data": data == 0, "strides": steps}
+            sources += [offer.x for offer in offers(**arguments)]
             for source in sources:
                 t = candle.asarray(source)
                 assert (t.shape, t.flatten().tolist()) == (shape, [])
@@ -73,8 +74,12 @@ def test_no_elements_of_memory_elsewhere() -> None:
     class Cuda:
         def __init__(self, shape: tuple[int, ...], data: int) -> None:
             self.__cuda_array_interface__ = {
-                "shape": shape, "typestr": "<i8", "data": (data, False), "version": 3, "strides": None,
-            }  # fmt: skip
+                "shape": shape,
+                "typestr": "<i8",
+                "data": (data, False),
+                "version": 3,
+                "strides": None,
+            }
 
     for shape in ((0,), (3, 0), (0, 2, 2)):
         try:
@@ -117,8 +122,12 @@ def test_what_goes_out_of_nothing() -> None:
     # Case 47: apache/arrow#38472. Frameworks that read one way or the other both get NULL.
     torch = pytest.importorskip("torch")
     for shape in EMPTY:
-        for t in (candle.zeros(shape), candle.asarray(np.zeros(shape)), candle.asarray(torch.zeros(shape)),
-                  candle.ones([n + 1 for n in shape])[tuple(slice(n) for n in shape)]):  # fmt: skip
+        for t in (
+            candle.zeros(shape),
+            candle.asarray(np.zeros(shape)),
+            candle.asarray(torch.zeros(shape)),
+            candle.ones([n + 1 for n in shape])[tuple(slice(n) for n in shape)],
+        ):
             assert t.shape == shape
             for max_version in (None, (1, 3)):
                 for copy in (None, False, True):
@@ -128,7 +137,8 @@ def test_what_goes_out_of_nothing() -> None:
 
 
 def test_small_shapes_go_everywhere_and_come_back() -> None:
-    # Cases 33, 43: all shapes of {0, 1, 2} with up to four axes, in a child: consumers crash on less.
+    # Cases 33, 43: all shapes of {0, 1, 2} with up to four axes, in a child: consumers crash on
+    # less.
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
 
     def hop() -> None:

@@ -174,8 +174,8 @@ FAULTS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 def test_a_table_of_faults_and_classes() -> None:
-    # Case 106: data-apis/array-api#498, numpy/numpy#30937, numpy/numpy#30341, pytorch/pytorch#150691,
-    # pytorch/pytorch#194267
+    # Case 106: data-apis/array-api#498, numpy/numpy#30937, numpy/numpy#30341,
+    # pytorch/pytorch#150691, pytorch/pytorch#194267
     wrong = []
     for name, (fault, kinds, words) in FAULTS.items():
         try:
@@ -235,10 +235,22 @@ def test_it_is_said_who_lacks_the_dtype() -> None:
 def test_objects_are_refused_as_objects() -> None:
     # Case 108: pytorch/pytorch#26158
     ragged = np.array([[1, 2], [3]], dtype=object)
-    for x in (ragged, np.array([None, 1]), np.array(object()), np.array([1, 2], dtype=object), ragged[:0],
-              np.array([np.zeros(2), np.zeros(3)], dtype=object)):  # fmt: skip
-        for take in (candle.asarray, candle.from_dlpack, candle.Tensor, lambda x: candle.asarray(x, dtype="int64"),
-                     lambda x: candle.asarray(x, copy=True), lambda x: candle.convert([x], "torch")):  # fmt: skip
+    for x in (
+        ragged,
+        np.array([None, 1]),
+        np.array(object()),
+        np.array([1, 2], dtype=object),
+        ragged[:0],
+        np.array([np.zeros(2), np.zeros(3)], dtype=object),
+    ):
+        for take in (
+            candle.asarray,
+            candle.from_dlpack,
+            candle.Tensor,
+            lambda x: candle.asarray(x, dtype="int64"),
+            lambda x: candle.asarray(x, copy=True),
+            lambda x: candle.convert([x], "torch"),
+        ):
             with pytest.raises(BufferError, match="object") as caught:
                 take(x)
             assert "ragged" in str(caught.value)

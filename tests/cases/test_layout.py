@@ -72,6 +72,16 @@ IN: dict[str, Callable[[Any], candle.Tensor]] = {
     "cast": lambda x: candle.asarray(x, dtype="float64"),
     "C order": lambda x: candle.from_dlpack(x, order="C"),
 }
+
+
+def _assigned(t: candle.Tensor) -> candle.Tensor:
+    into = candle.zeros(tuple(2 * n for n in t.shape), dtype=t.dtype)[
+        (slice(None, None, 2),) * t.ndim
+    ]
+    into[...] = t
+    return into
+
+
 OUT: dict[str, Callable[[candle.Tensor], Any]] = {
     "tolist": lambda t: t,
     "numpy": lambda t: t.numpy(),
@@ -84,16 +94,8 @@ OUT: dict[str, Callable[[candle.Tensor], Any]] = {
     "copy": lambda t: t.copy(),
     "contiguous": lambda t: t.contiguous(),
     "candle": lambda t: candle.from_dlpack(t.__dlpack__()),
-    "assigned": lambda t: _assigned(t),
+    "assigned": _assigned,
 }
-
-
-def _assigned(t: candle.Tensor) -> candle.Tensor:
-    into = candle.zeros(tuple(2 * n for n in t.shape), dtype=t.dtype)[
-        (slice(None, None, 2),) * t.ndim
-    ]
-    into[...] = t
-    return into
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -140,8 +142,10 @@ def test_positive_strides_are_shared() -> None:
                 t.shape, arguments["strides"], fields.strides, strict=True
             ):
                 assert extent == 1 or came == went, arguments
-            at = [sum(i * s for i, s in zip(place, arguments["strides"], strict=True))
-                  for place in np.ndindex(*t.shape)]  # fmt: skip
+            at = [
+                sum(i * s for i, s in zip(place, arguments["strides"], strict=True))
+                for place in np.ndindex(*t.shape)
+            ]
             assert t.copy().flatten().tolist() == at
 
 
@@ -155,8 +159,9 @@ def backward() -> Iterator[np.ndarray[Any, Any]]:
 
 
 def test_no_consumer_gets_a_negative_stride() -> None:
-    # Cases 29, 30, 31: pytorch/pytorch#188023, pytorch/pytorch#188047, scikit-learn/scikit-learn#34307,
-    # pytorch/pytorch#92680, pytorch/pytorch#33254, tensorflow/tensorflow#51598, cupy/cupy#5665
+    # Cases 29, 30, 31: pytorch/pytorch#188023, pytorch/pytorch#188047,
+    # scikit-learn/scikit-learn#34307, pytorch/pytorch#92680, pytorch/pytorch#33254,
+    # tensorflow/tensorflow#51598, cupy/cupy#5665
     torch = pytest.importorskip("torch")
 
     def take() -> None:  # torch 2.13 ends the process that gives it one
@@ -279,9 +284,14 @@ def test_strides_between_items_are_not_divided() -> None:
     # Case 36: wjakob/nanobind#487, wjakob/nanobind#489
     for x in uneven():
         assert any(s % x.itemsize for s in x.strides)
-        for take in (candle.asarray, candle.Tensor, lambda x: candle.asarray(Interface(x)),
-                     lambda x: candle.asarray(Struct(x)), lambda x: candle.asarray(memoryview(x)),
-                     candle.from_dlpack):  # fmt: skip
+        for take in (
+            candle.asarray,
+            candle.Tensor,
+            lambda x: candle.asarray(Interface(x)),
+            lambda x: candle.asarray(Struct(x)),
+            lambda x: candle.asarray(memoryview(x)),
+            candle.from_dlpack,
+        ):
             assert take(x).tolist() == x.tolist()
             assert take(x).data_ptr() != x.ctypes.data
         for source in (x, Interface(x), memoryview(x)):
@@ -305,8 +315,13 @@ def test_writing_where_elements_are_one() -> None:
             assert (fields.data, 0 in (fields.strides or ())) == (b.data_ptr(), True)
             assert fields.flags in (None, 0)
         assert torch.from_dlpack(b).data_ptr() == b.data_ptr()
-        for write in (lambda b: b.fill_(1), lambda b: b.__setitem__(..., 1), lambda b: b.__iadd__(1),
-                      lambda b: b.copy_(candle.ones((3, 4))), lambda b: b[1:].fill_(1)):  # fmt: skip
+        for write in (
+            lambda b: b.fill_(1),
+            lambda b: b.__setitem__(..., 1),
+            lambda b: b.__iadd__(1),
+            lambda b: b.copy_(candle.ones((3, 4))),
+            lambda b: b[1:].fill_(1),
+        ):
             with pytest.raises(ValueError, match=r"stride 0|several|same memory|broadcast"):
                 write(b)
         assert not any(b.flatten().tolist())
@@ -340,17 +355,38 @@ def test_the_same_layout_is_the_same_on_every_device() -> None:
     block = ctypes.create_string_buffer(8192)
     host = ctypes.addressof(block)
     host += -host % 256
-    for shape, strides in (((6, 4), (1, 4)), ((2, 3, 4), (1, 2, 6)), ((4, 1), (5, 99)), ((3,), (2,)),
-                           ((2, 2), None), ((4, 3), (0, 1))):  # fmt: skip
+    for shape, strides in (
+        ((6, 4), (1, 4)),
+        ((2, 3, 4), (1, 2, 6)),
+        ((4, 1), (5, 99)),
+        ((3,), (2,)),
+        ((2, 2), None),
+        ((4, 3), (0, 1)),
+    ):
         for dtype in ((0, 32), (2, 16), (5, 128)):
             seen = []
-            for device, where in (((1, 0), host), ((2, 0), address), ((2, 1), address), ((3, 0), host),
-                                  ((10, 0), address), ((8, 0), address), ((14, 2), address)):  # fmt: skip
+            for device, where in (
+                ((1, 0), host),
+                ((2, 0), address),
+                ((2, 1), address),
+                ((3, 0), host),
+                ((10, 0), address),
+                ((8, 0), address),
+                ((14, 2), address),
+            ):
                 producer = Producer(where, shape=shape, strides=strides, dtype=dtype, device=device)
                 t = candle.from_dlpack(producer.capsule())
                 view = t.T if t.ndim == 2 else t[1:]
-                seen.append((t.shape, t.stride, t.is_contiguous(), view.stride,
-                             t.data_ptr() - where, view.data_ptr() - where))  # fmt: skip
+                seen.append(
+                    (
+                        t.shape,
+                        t.stride,
+                        t.is_contiguous(),
+                        view.stride,
+                        t.data_ptr() - where,
+                        view.data_ptr() - where,
+                    )
+                )
                 del t, view
             assert len(set(seen)) == 1, (shape, strides, dtype, seen)
 
@@ -364,8 +400,12 @@ def test_roads_are_as_many_as_there_are() -> None:
         for road in ROADS:
             for split in (0, first):
                 [(_, producer, y)] = offers(
-                    road, shape=view.shape, strides=steps, byte_offset=split,
-                    data=x.ctypes.data + first - split, keep=x,
-                )  # fmt: skip
+                    road,
+                    shape=view.shape,
+                    strides=steps,
+                    byte_offset=split,
+                    data=x.ctypes.data + first - split,
+                    keep=x,
+                )
                 assert candle.from_dlpack(y).tolist() == view.tolist()
                 assert producer.exports == 1

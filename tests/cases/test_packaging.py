@@ -29,8 +29,8 @@ for door in (t.numpy, t.torch):
 
 
 def test_a_numpy_that_cannot_be_imported_is_no_hindrance(in_child: Any) -> None:
-    # Case 102: pytorch/pytorch#135013, securefederatedai/openfederatedlearning#999. One of another ABI:
-    # tests/frameworks/test_numpy.py.
+    # Case 102: pytorch/pytorch#135013, securefederatedai/openfederatedlearning#999. One of another
+    # ABI: tests/frameworks/test_numpy.py.
     assert in_child(NO_NUMPY).check().split() == ["1", "1"]
 
 
@@ -47,8 +47,11 @@ def test_the_native_core_links_no_numpy() -> None:
 AUDIT = """
 import json, sys
 events = []
-WATCHED = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "urllib.Request",
-           "fcntl.flock", "fcntl.lockf", "os.mkdir", "os.remove", "os.rename", "ctypes.dlopen", "tempfile.mkstemp")
+WATCHED = (
+    "subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect",
+    "urllib.Request", "fcntl.flock", "fcntl.lockf", "os.mkdir", "os.remove", "os.rename",
+    "ctypes.dlopen", "tempfile.mkstemp",
+)
 def hook(event, arguments):
     if event in WATCHED:
         events.append(event)

@@ -88,7 +88,7 @@ def test_children_of_fork_go_on() -> None:
         assert held[0].tolist() == held[1].tolist() == [1.0] * 3
         held[0][...] = 5
         assert candle.from_dlpack(held[2])[0, 0].item() == 1026.0
-        in_fork(lambda: candle.zeros((1500, 1500)).T.copy())  # and its child
+        in_fork(candle.zeros((1500, 1500)).T.copy)  # and its child
 
     for _ in range(3):
         in_fork(child)
@@ -97,8 +97,12 @@ def test_children_of_fork_go_on() -> None:
 
 def test_pickles_out_of_band_are_the_memory() -> None:
     # Case 94: ray-project/ray#12317, ray-project/ray#26229, ray-project/ray#57639
-    for t in (candle.zeros((128, 30, 7)), candle.ones((8, 9), dtype="bfloat16").T, candle.asarray(np.ones((3, 4), "c8")),
-              candle.from_dlpack(Producer(shape=(4, 5)))):  # fmt: skip
+    for t in (
+        candle.zeros((128, 30, 7)),
+        candle.ones((8, 9), dtype="bfloat16").T,
+        candle.asarray(np.ones((3, 4), "c8")),
+        candle.from_dlpack(Producer(shape=(4, 5))),
+    ):
         frames: list[pickle.PickleBuffer] = []
         message = pickle.dumps(t, protocol=5, buffer_callback=frames.append)
         assert len(message) < 1000

@@ -1,4 +1,4 @@
-"""What makes moves fast, seen without a clock: no object too many, no element touched, no copy hidden.
+"""What makes moves fast, seen without a clock: no object, no element and no copy too many.
 
 The times themselves are measured side by side with other libraries by benchmarks/*.py.
 """
@@ -68,8 +68,12 @@ def test_torch_is_asked_by_its_c_table(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("__dlpack__", "__dlpack_device__", "numpy", "__array__", "tolist"):
         monkeypatch.setattr(torch.Tensor, name, unused)
     for dtype in (torch.float32, torch.bfloat16, torch.bool, torch.int64, torch.complex64):
-        for x in (torch.zeros(3, 4, dtype=dtype), torch.zeros(3, 4, dtype=dtype).T[1:], torch.zeros((), dtype=dtype),
-                  torch.nn.Parameter(torch.zeros(3, dtype=dtype), requires_grad=False)):  # fmt: skip
+        for x in (
+            torch.zeros(3, 4, dtype=dtype),
+            torch.zeros(3, 4, dtype=dtype).T[1:],
+            torch.zeros((), dtype=dtype),
+            torch.nn.Parameter(torch.zeros(3, dtype=dtype), requires_grad=False),
+        ):
             t = candle.from_dlpack(x)
             assert t.data_ptr() == x.data_ptr()
             assert t.torch().data_ptr() == x.data_ptr()
@@ -91,7 +95,8 @@ def untouchable(*shape: int, dtype: str = "float64") -> Any:
 
 
 def test_lists_of_arrays_are_stacked_by_the_array() -> None:
-    # Case 97: pytorch/pytorch#13918, pytorch/pytorch#24373, pytorch/pytorch#57467, tensorflow/tensorflow#44555
+    # Case 97: pytorch/pytorch#13918, pytorch/pytorch#24373, pytorch/pytorch#57467,
+    # tensorflow/tensorflow#44555
     torch = pytest.importorskip("torch")
     before = live()["bytes"]
     for parts in (
@@ -134,8 +139,14 @@ def test_transposed_copies_of_unlucky_strides(dtype: str) -> None:
             assert np.array_equal(into.numpy(), y)
 
 
+def _written(t: candle.Tensor) -> bytes:
+    file = io.BytesIO()
+    assert file.write(t.memoryview()) == t.nbytes
+    return file.getvalue()
+
+
 WRITERS: dict[str, Callable[[candle.Tensor], bytes]] = {
-    "file": lambda t: _written(t),
+    "file": _written,
     "hash": lambda t: hashlib.sha256(t.memoryview()).digest(),
     "checksum": lambda t: zlib.crc32(t.memoryview()).to_bytes(4, "little"),
     "compressed": lambda t: zlib.compress(t.memoryview()),
@@ -145,21 +156,20 @@ WRITERS: dict[str, Callable[[candle.Tensor], bytes]] = {
 }
 
 
-def _written(t: candle.Tensor) -> bytes:
-    file = io.BytesIO()
-    assert file.write(t.memoryview()) == t.nbytes
-    return file.getvalue()
-
-
 def test_writers_take_the_memory_itself(tmp_path: Path) -> None:
-    # Case 100: huggingface/datasets#2498, #5841, #6104, #7753, #7787, safetensors/safetensors#564, #529
+    # Case 100: huggingface/datasets#2498, #5841, #6104, #7753, #7787, safetensors/safetensors#564,
+    # #529
     x = np.arange(240, dtype="float32").reshape(10, 24)
     t = candle.asarray(x)
     plans: list[candle.Plan] = []
     with listening(plans.append):
         for name, write in WRITERS.items():
-            again = {"hash": hashlib.sha256(x).digest(), "checksum": zlib.crc32(x).to_bytes(4, "little"),
-                     "compressed": zlib.compress(x), "slice": x.tobytes()[8:16]}  # fmt: skip
+            again = {
+                "hash": hashlib.sha256(x).digest(),
+                "checksum": zlib.crc32(x).to_bytes(4, "little"),
+                "compressed": zlib.compress(x),
+                "slice": x.tobytes()[8:16],
+            }
             assert write(t) == again.get(name, x.tobytes()), name
         assert t.memoryview().obj is not None
         assert np.asarray(t.memoryview()).ctypes.data == t.data_ptr()
@@ -208,7 +218,7 @@ class WithArray(Offers):
 
 
 class WithDLPack(WithArray):
-    __array__ = None  # type: ignore[assignment]
+    __array__ = None
 
     def __dlpack_device__(self) -> Any:
         return (1, 0)
@@ -241,8 +251,17 @@ def test_array_likes_are_never_walked_through() -> None:
 def test_a_conversion_that_is_refused_keeps_nothing() -> None:
     # Case 101: wjakob/nanobind#1165. The overload that did not match leaked.
     before = live()
-    for source in (np.zeros(10, "M8[s]"), np.ma.array([1, 2], mask=[0, 1]), np.zeros(3, "i4,f4"), [[1], [2, 3]],
-                   [np.zeros(2), np.zeros(3)], ["a"], [None], [1, "a"], [np.zeros(2), "a"]):  # fmt: skip
+    for source in (
+        np.zeros(10, "M8[s]"),
+        np.ma.array([1, 2], mask=[0, 1]),
+        np.zeros(3, "i4,f4"),
+        [[1], [2, 3]],
+        [np.zeros(2), np.zeros(3)],
+        ["a"],
+        [None],
+        [1, "a"],
+        [np.zeros(2), "a"],
+    ):
         counts = sys.getrefcount(source)
         for _ in range(50):
             with pytest.raises((TypeError, ValueError, BufferError)):

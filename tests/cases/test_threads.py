@@ -152,7 +152,8 @@ def test_owners_go_with_the_gil_held() -> None:
 
 
 def test_the_first_use_by_many_threads(in_child: Any) -> None:
-    # Case 91: pytorch/tensordict#1481. Whatever is filled on first use, at once and while collecting.
+    # Case 91: pytorch/tensordict#1481. Whatever is filled on first use, at once and while
+    # collecting.
     in_child(
         """
         import gc, threading, sys
@@ -192,7 +193,7 @@ def test_the_first_use_by_many_threads(in_child: Any) -> None:
 )
 def test_the_gil_stays_off() -> None:
     # Case 89: safetensors/safetensors#572, google/tensorstore#218, mreineck/ducc#57
-    assert not sys._is_gil_enabled()  # type: ignore[attr-defined]
+    assert not sys._is_gil_enabled()
 
 
 def test_finalisers_that_come_back_into_candle() -> None:
