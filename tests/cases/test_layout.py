@@ -231,7 +231,8 @@ def test_contiguity_is_numpys() -> None:
 
 
 def test_strides_of_extents_of_1_are_canonical() -> None:
-    # Cases 32, 33: pytorch/pytorch#83069, pytorch/pytorch#99803, tensorflow/tensorflow#61184
+    # Cases 32, 33, 95: pytorch/pytorch#83069, pytorch/pytorch#99803,
+    # tensorflow/tensorflow#61184, pytorch/pytorch#162113
     junk = (77, -5, 0, 2**40)
     for shape in [s for s in SMALL if s and 1 in s]:
         compact = [int(np.prod([n or 1 for n in shape[i + 1 :]])) for i in range(len(shape))]
