@@ -93,7 +93,9 @@ def test_the_tests_say_which_case_they_show() -> None:
             said = {int(number) for block in blocks for number in re.findall(r"\d+", block)}
             reported = file.startswith("cases/") or file.endswith("test_reported_cases.py")
             if (word == "Cases?" and reported and numbers - said) or (said and said - numbers):
-                wrong.append(f"{test} is for {sorted(said)}, the table has it for {sorted(numbers)}")
+                wrong.append(
+                    f"{test} is for {sorted(said)}, the table has it for {sorted(numbers)}"
+                )
     assert not wrong, "\n".join(wrong)
 
 
