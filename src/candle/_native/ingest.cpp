@@ -313,7 +313,8 @@ PyObject* from_dlpack(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObje
   if (values[3] != Py_None) {
     const bool text = PyUnicode_Check(values[3]) != 0;
     if (!text || PyUnicode_CompareWithASCIIString(values[3], "C") != 0) {
-      PyErr_Format(text ? PyExc_ValueError : PyExc_TypeError, "order is None or \"C\", not %R", values[3]);
+      PyErr_Format(text ? PyExc_ValueError : PyExc_TypeError, "order is None or \"C\", not %R",
+                   values[3]);
       return nullptr;
     }
     request.c_order = true;
