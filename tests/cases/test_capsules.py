@@ -29,7 +29,7 @@ def test_any_number_of_independent_exports() -> None:
         exports = [
             t.__dlpack__(max_version=max_version, copy=copy)
             for max_version, copy in itertools.product((None, (1, 3)), (None, False, True))
-        ] * 1
+        ]
         structs = {capsules.capsule_address(c, str(capsules.capsule_name(c))) for c in exports}
         assert len(structs) == len(exports)
         rng.shuffle(exports)
@@ -38,7 +38,6 @@ def test_any_number_of_independent_exports() -> None:
             one = exports.pop()
             if rng.random() < 0.6:
                 taken.append(candle.from_dlpack(one))
-                taken[-1].shape  # noqa: B018
             del one
             assert t.tolist() == wanted
             assert all(other.tolist() == wanted for other in taken)

@@ -242,7 +242,8 @@ def test_eight_bits_of_float_keep_their_kind() -> None:
 def test_elements_below_a_byte_have_their_own_shape() -> None:
     # Case 54: dmlc/dlpack#75, dmlc/dlpack#158, zarrs/zarrs#454, openxla/xla#16795,
     # flashinfer-ai/flashinfer#4659
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
     packed, padded = 0, 4
     for dtype, flags in itertools.product(((0, 4), (1, 4), (17, 4)), (packed, padded)):
         for shape in ((128,), (4, 32), (3, 5), (0, 4)):
@@ -264,7 +265,6 @@ def test_elements_below_a_byte_have_their_own_shape() -> None:
     assert pairs.shape == (4, 6)
     with pytest.raises(BufferError):
         pairs.numpy()
-    del jax
 
 
 def test_unsigned_integers_are_themselves() -> None:
@@ -319,7 +319,8 @@ def test_no_element_becomes_narrower_unasked() -> None:
 
 def test_complex_numbers_are_no_pairs() -> None:
     # Case 57: jax-ml/jax#9497, pytorch/pytorch#55365
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
     for name in ("complex64", "complex128"):
         x = (np.arange(12) * (1 - 2j)).astype(name).reshape(3, 4)
         for t in (
@@ -345,7 +346,6 @@ def test_complex_numbers_are_no_pairs() -> None:
         for offer in offers(shape=(2,), dtype=(*dtype, lanes)):
             with pytest.raises(BufferError, match="lanes"):
                 candle.from_dlpack(offer.x)
-    del jax
 
 
 def test_arrow_columns_are_what_they_say() -> None:

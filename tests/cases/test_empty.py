@@ -20,7 +20,8 @@ EMPTY = [s for rank in range(1, 5) for s in itertools.product((0, 1, 3), repeat=
 
 def test_no_elements_are_contiguous_and_keep_their_shape() -> None:
     # Case 43: microsoft/onnxruntime#27450
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
     for shape in [*EMPTY, (1, 8, 0, 128)]:
         base = np.zeros([2 * n + 1 for n in shape], "float16")
         odd = base[tuple(slice(1, 1 + n) for n in shape)]  # with strides of something larger
@@ -40,7 +41,6 @@ def test_no_elements_are_contiguous_and_keep_their_shape() -> None:
                 assert "float16" in str(y.dtype)
             with candle.strict():
                 assert t.jax().shape == shape
-    del jax
 
 
 class Interface:
@@ -98,7 +98,8 @@ def test_no_elements_of_memory_elsewhere() -> None:
 
 def test_one_element_beyond_the_start() -> None:
     # Case 46: pytorch/pytorch#170432, Genesis-Embodied-AI/quadrants#450
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
     for dtype, form in (((2, 32), "f"), ((0, 64), "q"), ((0, 8), "b"), ((2, 16), "e")):
         size = struct.calcsize(form)
         block = b"".join(struct.pack(form, number) for number in range(100))
@@ -115,7 +116,6 @@ def test_one_element_beyond_the_start() -> None:
                     address = offer.producer.address + place * size
                     assert struct.unpack(form, ctypes.string_at(address, size)) == (99,)
                     assert info(t.__dlpack__()).data == address
-    del torch, jax
 
 
 def test_what_goes_out_of_nothing() -> None:
@@ -139,7 +139,8 @@ def test_what_goes_out_of_nothing() -> None:
 def test_small_shapes_go_everywhere_and_come_back() -> None:
     # Cases 33, 43: all shapes of {0, 1, 2} with up to four axes, in a child: consumers crash on
     # less.
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
 
     def hop() -> None:
         for rank in range(5):
@@ -152,4 +153,3 @@ def test_small_shapes_go_everywhere_and_come_back() -> None:
                     assert candle.from_dlpack(y).shape == shape
 
     in_fork(hop)
-    del jax

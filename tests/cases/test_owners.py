@@ -116,7 +116,8 @@ def test_no_bare_addresses() -> None:
 
 def test_a_chain_of_hops_holds_the_first_owner() -> None:
     # Case 16: huggingface/candle#973. Its own tensors: tests/integrations/test_hf_candle.py.
-    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("jax")
     hops: list[Callable[[Any], Any]] = [
         lambda t: candle.from_dlpack(t.numpy()),
         lambda t: candle.from_dlpack(torch.from_dlpack(t)),
@@ -135,7 +136,6 @@ def test_a_chain_of_hops_holds_the_first_owner() -> None:
         assert t[7, 11].item() == 95.0
         del t
         assert producer.deletes == 1
-    del jax
 
 
 VIEWS: dict[str, Callable[[candle.Tensor], candle.Tensor]] = {
