@@ -69,9 +69,9 @@ def test_chains(rng: Any) -> None:
 @hypothesis.settings(max_examples=150)
 @numbers
 def test_chains_across_frameworks(rng: Any) -> None:
-    """The same by way of torch and tvm-ffi."""
-    pytest.importorskip("torch")
-    pytest.importorskip("tvm_ffi")
+    """The same by way of torch, jax, pyarrow and tvm-ffi."""
+    for name in ("torch", "jax", "pyarrow", "tvm_ffi"):
+        pytest.importorskip(name)
     inputs.chains.run(rng)
 
 

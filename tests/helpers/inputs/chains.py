@@ -193,7 +193,21 @@ def library_moves() -> dict[str, tuple[Any, Any]]:
         }
     if "tvm_ffi" in sys.modules:
         found["tvm_ffi"] = (sys.modules["tvm_ffi"].from_dlpack, backwards)
+    if "jax" in sys.modules:
+        found["jax"] = (lambda t: t.jax(), lambda t: candle.explain(t, "jax").action == "copy")
+    if "pyarrow" in sys.modules:
+        found["pyarrow"] = (
+            lambda t: t.arrow(),
+            lambda t: candle.explain(t, "arrow").action == "copy",
+        )
     return found
+
+
+def refused(t: candle.Tensor, name: str) -> bool:
+    """jax without 64 bits, and Arrow's lists, take some tensors neither shared nor copied."""
+    if name == "jax":
+        return candle.explain(t, "jax").action == "refuse"
+    return name == "pyarrow" and (t.ndim == 0 or 0 in t.shape or t.dtype.kind == "complex")
 
 
 def moved(rng: random.Random, link: Link) -> Link:
@@ -205,6 +219,8 @@ def moved(rng: random.Random, link: Link) -> Link:
     must_copy = copies(link.t) and bool(link.t.size)
     if link.t.readonly and name.startswith(("torch", "tvm_ffi")):
         return link  # they have no read-only memory, and say so of a copy once a process
+    if refused(link.t, name):
+        return link
     x = out(link.t)
     t = candle.asarray(x)
     del x

@@ -5,9 +5,11 @@ Arguments: the kind, and how often. Run by test_round_trips.py.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
+import random
 import resource
 import struct
 import sys
@@ -240,7 +242,23 @@ def tvm_ffi_call() -> Turn:
     return lambda: same(t)
 
 
+def mixed() -> Turn:
+    """All the others, those of the frameworks that are installed, in an order of no period."""
+    turns = []
+    for kind, make in KINDS.items():
+        if kind not in ("mixed", "object, of the 4000th type"):
+            with contextlib.suppress(ModuleNotFoundError):
+                turns.append(make())
+    rng = random.Random(0)
+
+    def turn() -> None:
+        rng.choice(turns)()
+
+    return turn
+
+
 KINDS: dict[str, Callable[[], Turn]] = {
+    "mixed": mixed,
     "create": lambda: lambda: candle.zeros((3, 4)),
     "create empty": lambda: lambda: candle.zeros((0, 4)),
     "list": lambda: lambda: candle.asarray([[1, 2], [3, 4]]),
