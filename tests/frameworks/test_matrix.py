@@ -59,8 +59,9 @@ def _by_jax(t: meeting.Seen) -> str:
     return _aligned(t) if meeting.is_dense(t) else "copy"
 
 
-def _by_legacy_to_jax(t: meeting.Seen) -> str:
-    if t.readonly or meeting.has_negative(t):
+def _by_capsule_to_jax(t: meeting.Seen) -> str:
+    silent = t.readonly and not meeting.jax_asks_for_versions()
+    if silent or meeting.has_negative(t):
         return "copy"
     return _aligned(t) if meeting.is_dense(t) else "refuse"
 
@@ -78,7 +79,7 @@ DOORS = (
     Door("candle.asarray", "candle", candle.asarray, _always),
     Door("candle.from_dlpack", "candle", candle.from_dlpack, _always),
     Door("jax()", "jax", lambda t: t.jax(), _by_jax),
-    Door("jax.from_dlpack", "jax", _call("jax.dlpack", "from_dlpack"), _by_legacy_to_jax),
+    Door("jax.from_dlpack", "jax", _call("jax.dlpack", "from_dlpack"), _by_capsule_to_jax),
     Door("jnp.asarray", "jax", _call("jax.numpy", "asarray"), _never),
     Door("numpy()", "numpy", lambda t: t.numpy(), _always),
     Door("np.asarray", "numpy", np.asarray, _always),

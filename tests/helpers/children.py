@@ -87,6 +87,9 @@ def in_child(code: str, *arguments: str, timeout: float = 300, **environment: st
     return run_child(
         "-X",
         "faulthandler",
+        # Python 3.12 warns of a fork beside threads, which is what some of these are about.
+        "-W",
+        "ignore:This process:DeprecationWarning",
         "-c",
         textwrap.dedent(code),
         *arguments,

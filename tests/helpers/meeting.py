@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 import candle
-from candle.testing import info
+from candle.testing import Producer, info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,6 +53,14 @@ _TORCH_LACKS = {"float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"}
 _JAX_LACKS = {"complex32", "float4_e2m1fn_x2"}
 NUMPY_DLPACK = ("bool", *(f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)))
 NUMPY_DLPACK += ("float16", "float32", "float64", "complex64", "complex128")
+
+
+@cache
+def jax_asks_for_versions() -> bool:
+    """Whether jax's own door asks for versioned capsules, which can say read-only: from 0.12 on."""
+    producer = Producer(shape=(2,))
+    importlib.import_module("jax.dlpack").from_dlpack(producer)
+    return "max_version" in producer.calls[0]
 
 
 @cache

@@ -78,7 +78,8 @@ def test_jax_reads_a_producer(framework: Any) -> None:
     producer = Producer(shape=(2, 3), mode="legacy")
     x = jnp.from_dlpack(producer)
     assert x.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    assert producer.calls == [{"stream": None}]
+    asked = {"stream": None}
+    assert producer.calls in ([asked], [{**asked, "max_version": (1, 3)}])  # the latter as of 0.12
 
 
 def test_unused_capsules_are_deleted() -> None:
