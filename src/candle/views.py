@@ -86,7 +86,7 @@ class _Views(Tensor):
 
     @property
     def mT(self) -> Tensor:
-        """The transpose of each matrix: the last two axes swapped. Shares memory."""
+        """The transpose of each matrix, the last two axes swapped. Shares memory."""
         if self.ndim < 2:
             raise ValueError(f"mT is for tensors with at least 2 axes, and this has {self.ndim}")
         return self.transpose(-2, -1)

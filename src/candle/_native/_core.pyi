@@ -64,7 +64,7 @@ class Tensor:
         """Bytes of one element; 1 for packed sub-byte elements."""
     @property
     def nbytes(self) -> int:
-        """Bytes the elements take: size times itemsize, less where they are packed."""
+        """Bytes the elements take, size times itemsize, or less where they are packed."""
     @property
     def readonly(self) -> bool:
         """Whether the memory may not be written through this tensor."""
@@ -96,7 +96,7 @@ class Tensor:
         """The transpose of a tensor with two axes. Shares memory."""
     @property
     def mT(self) -> Tensor:
-        """The transpose of each matrix: the last two axes swapped. Shares memory."""
+        """The transpose of each matrix, the last two axes swapped. Shares memory."""
     def permute(self, *dims: Any) -> Tensor:
         """Reorder the axes. Shares memory.
 

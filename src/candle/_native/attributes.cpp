@@ -72,7 +72,7 @@ PyGetSetDef tensor_getset[] = {
     {"itemsize", get_itemsize, nullptr, "Bytes of one element; 1 for packed sub-byte elements.",
      nullptr},
     {"nbytes", get_nbytes, nullptr,
-     "Bytes the elements take: size times itemsize, less where they are packed.", nullptr},
+     "Bytes the elements take, size times itemsize, or less where they are packed.", nullptr},
     {"readonly", get_readonly, nullptr,
      "Whether the memory may not be written through this tensor.", nullptr},
     {"__array_interface__", get_array_interface, nullptr,

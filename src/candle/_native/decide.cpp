@@ -140,7 +140,11 @@ Decision decide(const Source& source, const Demand& demand, CopyMode mode) noexc
 Fact describe(Reason reason, const Source& source, const Demand& demand) noexcept {
   Fact fact;
   const auto say = [&fact](const char* format, auto... values) {
-    std::snprintf(fact.text, sizeof fact.text, format, values...);
+    if constexpr (sizeof...(values) == 0) {
+      std::snprintf(fact.text, sizeof fact.text, "%s", format);
+    } else {
+      std::snprintf(fact.text, sizeof fact.text, format, values...);
+    }
   };
   const char* name = dtype_name(source.dtype);
   const char* wanted = dtype_name(demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to);

@@ -1,5 +1,9 @@
 #include "simd.h"
 
+#if CANDLE_HAS_AVX2
+#include <cpuid.h>
+#endif
+
 #include <cstdlib>
 #include <cstring>
 
@@ -9,12 +13,19 @@ namespace {
 
 constexpr const char* names[] = {"baseline", "avx2", "avx512"};
 
+#if CANDLE_HAS_AVX2
+/// Conversions of 16-bit floats. Not every compiler's __builtin_cpu_supports knows them.
+bool has_f16c() noexcept {
+  unsigned int eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+#endif
+
 Simd best() noexcept {
 #if CANDLE_HAS_AVX2
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi") &&
-                    __builtin_cpu_supports("bmi2");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c() &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   if (!avx2) return Simd::baseline;
   // Processors that lack the last of these slow their clock down for wide registers.
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

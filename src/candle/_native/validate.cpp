@@ -11,7 +11,11 @@ namespace {
 
 template <typename... Values>
 bool say(Fact* fact, const char* format, Values... values) {
-  std::snprintf(fact->text, sizeof fact->text, format, values...);
+  if constexpr (sizeof...(values) == 0) {
+    std::snprintf(fact->text, sizeof fact->text, "%s", format);
+  } else {
+    std::snprintf(fact->text, sizeof fact->text, format, values...);
+  }
   return false;
 }
 
