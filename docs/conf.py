@@ -17,7 +17,6 @@ exclude_patterns = ["charts"]
 nitpicky = True  # a name that is referred to and does not exist is an error
 nitpick_ignore_regex = [("py:class", ".*")]  # words of a docstring in the place of a type
 myst_heading_anchors = 3
-suppress_warnings = ["toctree.empty_glob"]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the text of a docstring says what each argument may be

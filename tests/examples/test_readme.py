@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import doctest
 import re
 from pathlib import Path
@@ -40,8 +41,11 @@ def test_python_blocks(page: Path) -> None:
         if re.search(rf"\b{name}\b|\.{name}\(", source):
             pytest.importorskip(name)
     names: dict[str, object] = {"__name__": "__main__"}
-    for line, block in blocks:
-        run(block, names, page, line)
+    try:
+        for line, block in blocks:
+            run(block, names, page, line)
+    finally:
+        vars(builtins).pop("_", None)  # what was printed last
 
 
 def test_readme_shows_code() -> None:
