@@ -3,6 +3,9 @@
 Those that give a view stand in views.py, the named ways out in doors.py.
 """
 
+# Some modules are imported to attach.
+# pyright: reportUnusedImport=false
+
 from __future__ import annotations
 
 from operator import index

@@ -27,7 +27,7 @@ def load(path: Path) -> Any:
 SAMPLES = load(HERE / "samples.py")
 FUNCTIONS = [
     function
-    for name, function in inspect.getmembers(SAMPLES, inspect.isfunction)
+    for _, function in inspect.getmembers(SAMPLES, inspect.isfunction)
     if function.__module__ == "samples" and not inspect.signature(function).parameters
 ]
 
