@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sysconfig
 import threading
 from typing import Any
 
@@ -341,7 +342,9 @@ def test_deleter_runs_on_the_thread_that_drops_last() -> None:
     thread.start()
     thread.join()
     assert producer.deletes == 1
-    assert producer.notes.thread % 2**32 == ran_on[0] % 2**32
+    # Without a GIL the thread that made an object may be the one that releases it.
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        assert producer.notes.thread % 2**32 == ran_on[0] % 2**32
 
 
 def test_python_destructor_does_not_hide_the_refusal() -> None:
