@@ -110,6 +110,7 @@ def _rebuilt(cls: type[Tensor], data: Any, *described: Any) -> Tensor:
 def _frame(data: Any) -> memoryview:
     from pickle import PickleBuffer
 
+    memory = None
     try:
         memory = memoryview(data)
         found = "" if memory.contiguous else "has gaps"
@@ -117,7 +118,7 @@ def _frame(data: Any) -> memoryview:
             found = "holds Python objects"
     except (BufferError, TypeError, ValueError) as error:
         found = f"is no buffer ({error})"
-    if found:
+    if memory is None or found:
         wrong = TypeError if "no buffer" in found else BufferError
         raise wrong(
             f"what arrived in place of a tensor's bytes, an object of {type(data).__name__}, "
