@@ -212,8 +212,9 @@ OUT = {
 
 
 # Python 3.11 to 3.13 themselves lose what a function with a closure was given, where there is no
-# room for it; pickle says then that it finds no module.
-LOST_BY_PYTHON = {"squeeze", "pickle"}
+# room for it; pickle says then that it finds no module. ContextVar.set, which explain() calls, ends
+# the process where there is room neither for its token nor for the value.
+LOST_BY_PYTHON = {"squeeze", "pickle", "explain"}
 
 
 class Pair:
