@@ -9,8 +9,8 @@ import os
 import pickle
 import subprocess
 import sys
-import time
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
