@@ -148,6 +148,9 @@ PyObject* forget(PyObject* capsule, PyObject*) {
     before->next = record->next;
   }
   delete record;
+#else
+  // Others may be on their way along the chain; a new type may come to lie where this one did.
+  std::atomic_ref(record->type).store(nullptr, std::memory_order_relaxed);
 #endif
   Py_RETURN_NONE;
 }
