@@ -5,8 +5,9 @@ What a fuzzer makes from bytes (docs/fuzzing.md) is the same; what it found is t
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import hypothesis.strategies as st
@@ -19,6 +20,9 @@ import inputs.tables
 import pytest
 from inputs.choices import Choices
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 TARGETS = {
     "producers": inputs.producers,
     "tables": inputs.tables,
@@ -28,6 +32,15 @@ TARGETS = {
     "arrow": inputs.arrow,
 }
 FOUND = Path(__file__).parent / "found"
+
+
+@pytest.fixture(autouse=True)
+def _deleters_may_fail() -> Iterator[None]:
+    """Hypothesis may end an input anywhere; what it held is dropped outside of any block then."""
+    with inputs.producers.deleters_may_fail():
+        yield
+        gc.collect()
+
 
 numbers = hypothesis.given(st.randoms(use_true_random=False))
 together = pytest.mark.isolated(together="file")
