@@ -3,7 +3,6 @@
 #include <dlpack/dlpack.h>
 #include <pythread.h>
 
-#include <atomic>
 #include <cstring>
 
 #include "pyref.h"
@@ -22,7 +21,8 @@ struct Notes {
   long initialized;  // whether Python was up
 };
 
-void count(long* number) { std::atomic_ref<long>(*number).fetch_add(1); }
+/// By the compiler's own function: not every standard library has atomic_ref yet.
+void count(long* number) { __atomic_fetch_add(number, 1, __ATOMIC_SEQ_CST); }
 
 /// Needs no Python: any thread, with or without the GIL, also after the interpreter's end.
 void note_deletion(void* manager_ctx) {

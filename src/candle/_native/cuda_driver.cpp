@@ -1,10 +1,10 @@
 #include "cuda_driver.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 #include <cstdio>
 #include <type_traits>
+
+#include "platform.h"
 
 namespace candle::cuda {
 
@@ -14,6 +14,11 @@ using Context = void*;
 using Event = void*;
 using Handle = void*;
 
+#ifdef _WIN32
+constexpr const char* library_name = "nvcuda.dll";
+#else
+constexpr const char* library_name = "libcuda.so.1";
+#endif
 constexpr int32_t device_limit = 64;
 constexpr int oldest_driver = 12000;  // CUDA 12.0, as cuGetProcAddress counts
 constexpr unsigned without_timing = 2;
@@ -40,10 +45,11 @@ struct Driver {
 
  private:
   Result open() noexcept {
-    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    void* library = platform::open_library(library_name);
     if (library == nullptr) return no_library;
     using Finder = Result (*)(const char*, void**, int, uint64_t, void*);
-    const auto find = reinterpret_cast<Finder>(dlsym(library, "cuGetProcAddress_v2"));
+    const auto find =
+        reinterpret_cast<Finder>(platform::find_in_library(library, "cuGetProcAddress_v2"));
     if (find == nullptr) return no_entry_point;
     const auto get = [find](const char* name, auto* function) {
       void* found = nullptr;
@@ -243,7 +249,8 @@ Words explain(Result result) noexcept {
     std::snprintf(words.text, sizeof words.text, "%s", text);
   };
   if (result == no_library) {
-    say("there is no CUDA driver (libcuda.so.1); install NVIDIA's driver");
+    std::snprintf(words.text, sizeof words.text,
+                  "there is no CUDA driver (%s); install NVIDIA's driver", library_name);
   } else if (result == no_entry_point) {
     say("the CUDA driver is too old; candle needs that of CUDA 12 or later");
   } else {

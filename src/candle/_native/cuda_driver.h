@@ -16,7 +16,7 @@ inline constexpr Stream per_thread_stream = 2;
 /// What the driver answers (a CUresult), or one of the negative codes below.
 using Result = int;
 inline constexpr Result success = 0;
-inline constexpr Result no_library = -1;      // there is no libcuda.so.1
+inline constexpr Result no_library = -1;      // there is no driver
 inline constexpr Result no_entry_point = -2;  // it lacks a function that candle calls
 inline constexpr Result no_such_device = 101;
 

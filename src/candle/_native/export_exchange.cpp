@@ -8,6 +8,7 @@
 #include "export.h"
 #include "ingest.h"
 #include "move.h"
+#include "platform.h"
 #include "tensor.h"
 #include "validate.h"
 
@@ -132,7 +133,7 @@ struct Block {
 
 void delete_block(DLManagedTensorVersioned* managed) {
   auto* block = reinterpret_cast<Block*>(managed);
-  std::free(block->data);
+  platform::free_aligned(block->data);
   std::free(block);
   live.exports.add(-1);
 }
@@ -159,8 +160,8 @@ int allocate_managed(DLTensor* prototype, DLManagedTensorVersioned** out, void* 
   const auto ndim = static_cast<size_t>(source.ndim);
   const auto bytes = static_cast<size_t>(bytes_of(source.size, source.dtype, false));
   auto* block = static_cast<Block*>(std::malloc(sizeof(Block) + 2 * ndim * sizeof(int64_t)));
-  void* data = nullptr;
-  if (block == nullptr || (bytes > 0 && posix_memalign(&data, 256, bytes) != 0)) {
+  void* data = block != nullptr && bytes > 0 ? platform::allocate_aligned(bytes, 256) : nullptr;
+  if (block == nullptr || (bytes > 0 && data == nullptr)) {
     std::free(block);
     SetError(error_ctx, "MemoryError", "candle has no memory for the tensor");
     return -1;

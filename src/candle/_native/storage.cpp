@@ -1,12 +1,11 @@
 #include "storage.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <new>
 
 #include "device_memory.h"
+#include "platform.h"
 
 namespace candle {
 
@@ -63,12 +62,11 @@ void* allocate_block(size_t bytes, size_t alignment) noexcept {
   constexpr size_t large = 32 << 20;  // smaller blocks malloc mostly has from before, touched
   constexpr size_t huge_page = 2 << 20;
   alignment = std::max(alignment, bytes >= large ? huge_page : sizeof(void*));
-  void* block;
-  if (posix_memalign(&block, alignment, bytes) != 0) return nullptr;
-#ifdef MADV_HUGEPAGE
-  // Whole ones only: what follows the block stays untouched. A refusal changes nothing.
-  if (bytes >= large) madvise(block, bytes & ~(huge_page - 1), MADV_HUGEPAGE);
-#endif
+  void* block = platform::allocate_aligned(bytes, alignment);
+  // Whole ones only: what follows the block stays untouched.
+  if (block != nullptr && bytes >= large) {
+    platform::prefer_huge_pages(block, bytes & ~(huge_page - 1));
+  }
   return block;
 }
 
@@ -128,7 +126,7 @@ void Owner::give_back(bool have_gil) noexcept {
       release_array(handle.arrow, have_gil);
       break;
     default:
-      std::free(handle.block);
+      platform::free_aligned(handle.block);
   }
 }
 

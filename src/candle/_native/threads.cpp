@@ -1,71 +1,20 @@
 #include "threads.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
+
+#include "platform.h"
 
 namespace candle {
 
 namespace {
 
+using platform::Affinity;
+
 constexpr int most_threads = 256;
 constexpr int64_t most_parts = int64_t{1} << 31;
 constexpr int spins = 4000;  // before a thread that waits goes to sleep
-
-void pause() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-/// What threads sleep on. Unlike a condition variable's, its waker never waits for a sleeper.
-class Semaphore {
- public:
-  bool init() noexcept { return sem_init(&semaphore_, 0, 0) == 0; }
-  void post() noexcept { sem_post(&semaphore_); }
-  void wait() noexcept {
-    while (sem_wait(&semaphore_) != 0 && errno == EINTR) {
-    }
-  }
-
- private:
-  sem_t semaphore_{};
-};
-
-/// Which processors threads may run on; none where that is not known.
-struct Affinity {
-#ifdef __linux__
-  cpu_set_t set{};
-
-  /// The calling thread's.
-  static Affinity here() noexcept {
-    Affinity affinity;
-    if (sched_getaffinity(0, sizeof affinity.set, &affinity.set) != 0) CPU_ZERO(&affinity.set);
-    return affinity;
-  }
-
-  int count() const noexcept { return CPU_COUNT(&set); }
-  bool operator==(const Affinity& other) const noexcept { return CPU_EQUAL(&set, &other.set); }
-  bool pin(pthread_t thread) const noexcept {
-    return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
-  }
-#else
-  static Affinity here() noexcept { return {}; }
-  int count() const noexcept { return 0; }
-  bool operator==(const Affinity&) const noexcept { return true; }
-  bool pin(pthread_t) const noexcept { return true; }
-#endif
-};
 
 /// A stretch of a job's parts, to be taken from either end.
 class alignas(64) Stretch {
@@ -92,7 +41,7 @@ class alignas(64) Stretch {
   std::atomic<uint64_t> ends_{0};
 };
 
-void* serve_pool(void* number) noexcept;
+void serve_pool(int number) noexcept;
 
 /// The one job there can be at a time. Seats are what other threads may still take, taken ones
 /// those that have not left yet: both in one word, so that nobody can sit down at a job that is
@@ -156,7 +105,6 @@ class Pool {
   static constexpr uint32_t one_seat = 1U << 16;
   static constexpr uint32_t taken_mask = 0x7fff;
   static constexpr uint32_t awaited = 0x8000;  // the one who brought the job sleeps until all left
-  static constexpr size_t stack_bytes = 1 << 18;
 
   void share_out(int64_t parts, int stretches) noexcept {
     stretch_count_ = stretches;
@@ -189,21 +137,10 @@ class Pool {
     if (threads_ >= wanted) return;
     ready_ = ready_ || (wake_.init() && done_.init());
     if (!ready_) return;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
-    pthread_attr_t attributes;
-    if (pthread_attr_init(&attributes) == 0) {
-      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-      pthread_attr_setstacksize(&attributes, stack_bytes);
-      while (threads_ < wanted) {
-        void* number = reinterpret_cast<void*>(intptr_t{threads_} + 1);
-        if (pthread_create(&handles_[threads_], &attributes, serve_pool, number) != 0) break;
-        threads_++;
-      }
-      pthread_attr_destroy(&attributes);
+    while (threads_ < wanted &&
+           platform::start_thread(serve_pool, threads_ + 1, &handles_[threads_])) {
+      threads_++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
   uint64_t next_job(uint64_t seen) noexcept {
@@ -211,7 +148,7 @@ class Pool {
       for (int i = 0; i < spins; i++) {
         const uint64_t job = job_.load(std::memory_order_acquire);
         if (job != seen) return job;
-        pause();
+        platform::pause();
       }
       sleeping_.fetch_add(1, std::memory_order_seq_cst);
       if (job_.load(std::memory_order_seq_cst) == seen) wake_.wait();
@@ -222,7 +159,7 @@ class Pool {
   void wait_for_others() noexcept {
     for (int i = 0; i < spins; i++) {
       if (seats_.load(std::memory_order_acquire) == 0) return;
-      pause();
+      platform::pause();
     }
     if (seats_.fetch_or(awaited, std::memory_order_acq_rel) != 0) done_.wait();
   }
@@ -238,19 +175,17 @@ class Pool {
   int stretch_count_ = 1;
   bool ready_ = false;
   int threads_ = 0;  // beside those that bring the jobs
-  pthread_t handles_[most_threads] = {};
+  platform::Thread handles_[most_threads] = {};
   Affinity affinity_;
   Stretch stretches_[most_threads];
-  Semaphore wake_;
-  Semaphore done_;
+  platform::Semaphore wake_;
+  platform::Semaphore done_;
 };
 
 /// Never destroyed: its threads may outlive everything else.
 constinit Pool pool;
 
-void* serve_pool(void* number) noexcept {
-  pool.serve(static_cast<int>(reinterpret_cast<intptr_t>(number)));
-}
+void serve_pool(int number) noexcept { pool.serve(number); }
 
 std::atomic<int> asked_threads{0};
 
@@ -266,29 +201,15 @@ int threads_within(const Affinity& affinity) noexcept {
   if (asked > 0) return asked;
   static const int environment = environment_threads();
   if (environment > 0) return environment;
-  const long count = affinity.count() > 0 ? affinity.count() : sysconf(_SC_NPROCESSORS_ONLN);
-  return static_cast<int>(std::clamp<long>(count, 1, most_threads));
-}
-
-/// The calling thread's affinity, at most some milliseconds old: asking the system takes as long as
-/// the other thread's part of a small copy.
-const Affinity& lately_here() noexcept {
-  thread_local Affinity affinity;
-#ifdef __linux__
-  thread_local timespec asked{};
-  timespec now{};
-  if (clock_gettime(CLOCK_MONOTONIC_COARSE, &now) == 0 && now.tv_sec == asked.tv_sec &&
-      now.tv_nsec == asked.tv_nsec) {
-    return affinity;
-  }
-  asked = now;
-#endif
-  affinity = Affinity::here();
-  return affinity;
+  const int64_t count = affinity.count() > 0 ? affinity.count() : platform::processors();
+  return static_cast<int>(std::clamp<int64_t>(count, 1, most_threads));
 }
 
 void watch_forks() noexcept {
-  static const int watched = pthread_atfork(nullptr, nullptr, [] { pool.forget(); });
+  static const bool watched = [] {
+    platform::call_after_fork([] { pool.forget(); });
+    return true;
+  }();
   static_cast<void>(watched);
 }
 
@@ -298,7 +219,7 @@ void run_in_threads(void* context, void (*task)(void* context, int64_t first, in
                     int64_t count, int64_t grain) noexcept {
   grain = std::max(grain, count / most_parts + 1);
   const int64_t parts = (count + grain - 1) / grain;
-  const Affinity& affinity = lately_here();
+  const Affinity& affinity = Affinity::lately_here();
   const auto threads = static_cast<int>(std::min<int64_t>(threads_within(affinity), parts));
   if (threads > 1) {
     watch_forks();
