@@ -9,6 +9,9 @@ A build hook of hatchling, which drives setuptools' ``build_ext``. Environment v
 - ``CANDLE_WERROR=1``: more warnings, each an error.
 - ``CANDLE_CXXFLAGS``, ``CANDLE_LDFLAGS``: further flags of the compiler and the linker.
 - ``CANDLE_JOBS``: compilers at a time; by default one for each processor.
+
+On Windows setuptools finds Visual Studio, and its compiler's place is taken by clang-cl, which has
+to be on the path: vector types and checked arithmetic are clang's and gcc's.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import tempfile
@@ -39,6 +43,13 @@ DEBUG = ["-O0", "-g", "-UNDEBUG"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # Python brings -fwrapv as well, with which no overflow would be reported.
 SANITIZE = ["-O1", "-g", "-UNDEBUG", "-fno-wrapv", "-fno-omit-frame-pointer", *SANITIZERS]
+
+# The same of clang-cl. Elsewhere Python brings -fwrapv; some of what setuptools gives Microsoft's
+# compiler clang does not use.
+CL_COMMON = ["/std:c++20", "/EHs-c-", "/D_HAS_EXCEPTIONS=0", "/GR-", "/W4", "/clang:-fwrapv"]
+CL_COMMON += ["-Wno-unused-command-line-argument"]
+CL_RELEASE = ["/clang:-O3", "/DNDEBUG"]
+CL_DEBUG = ["/Od", "/UNDEBUG"]
 
 
 class NativeBuildHook(BuildHookInterface):
@@ -143,23 +154,24 @@ def compile_core(native: Path, out: Path, objects: Path) -> Path:
 
     class BuildCore(build_ext):
         def build_extensions(self) -> None:
+            if is_cl(self.compiler):
+                take_clang(self.compiler, self.plat_name)
+            core.extra_compile_args += compile_flags(is_cl(self.compiler))
+            # As system headers they give no warnings.
+            folders = [str(dlpack_include()), numpy.get_include(), *command.include_dirs]
+            if is_cl(self.compiler):
+                folders += self.compiler.include_dirs  # Visual Studio's
+            for folder in folders:
+                flag = "-imsvc" if is_cl(self.compiler) else "-isystem"
+                core.extra_compile_args += [flag, folder]
             self.compiler.compile = Incremental(self.compiler, native)
             super().build_extensions()
 
-    flags = list(COMMON)
-    linker_flags = []
-    if enabled("CANDLE_SANITIZE"):
-        flags += SANITIZE
-        linker_flags += SANITIZERS
-    else:
-        flags += DEBUG if enabled("CANDLE_DEBUG") else RELEASE
-    if enabled("CANDLE_WERROR"):
-        flags += STRICT
+    linker_flags = SANITIZERS if enabled("CANDLE_SANITIZE") else []
     core = Extension(
         "_core",
         sources=sorted(str(path) for path in native.glob("*.cpp")),
         language="c++",
-        extra_compile_args=[*flags, *shlex.split(os.environ.get("CANDLE_CXXFLAGS", ""))],
         extra_link_args=[*linker_flags, *shlex.split(os.environ.get("CANDLE_LDFLAGS", ""))],
     )
     command = BuildCore(Distribution({"name": "candle", "ext_modules": [core]}))
@@ -167,11 +179,42 @@ def compile_core(native: Path, out: Path, objects: Path) -> Path:
     command.build_temp = str(objects)
     command.force = True  # what is up to date is for Incremental to say
     command.ensure_finalized()
-    # As system headers they give no warnings.
-    for folder in (str(dlpack_include()), numpy.get_include(), *command.include_dirs):
-        core.extra_compile_args += ["-isystem", folder]
     command.run()
     return binary
+
+
+def is_cl(compiler: Any) -> bool:
+    """Whether a compiler is driven like Microsoft's."""
+    return bool(compiler.compiler_type == "msvc")
+
+
+def take_clang(compiler: Any, platform: str) -> None:
+    """Put clang-cl in the place of Microsoft's compiler; linker and headers stay."""
+    if not compiler.initialized:
+        compiler.initialize(platform)
+    found = shutil.which("clang-cl")
+    if found is None:
+        raise FileNotFoundError(
+            "candle is compiled by clang on Windows: install LLVM, and put clang-cl on the path"
+        )
+    compiler.cc = found
+
+
+def compile_flags(cl: bool) -> list[str]:
+    """Give the flags that the environment variables ask for."""
+    sanitize, debug = enabled("CANDLE_SANITIZE"), enabled("CANDLE_DEBUG")
+    if sanitize and cl:
+        raise RuntimeError("CANDLE_SANITIZE is for Linux: build without it")
+    flags = list(CL_COMMON if cl else COMMON)
+    if sanitize:
+        flags += SANITIZE
+    elif cl:
+        flags += CL_DEBUG if debug else CL_RELEASE
+    else:
+        flags += DEBUG if debug else RELEASE
+    if enabled("CANDLE_WERROR"):
+        flags += STRICT
+    return [*flags, *shlex.split(os.environ.get("CANDLE_CXXFLAGS", ""), posix=os.name != "nt")]
 
 
 class Incremental:
@@ -188,7 +231,8 @@ class Incremental:
             path: digest(path) for path in map(str, native.iterdir()) if is_source(path)
         }
         tools = [str(getattr(compiler, name)) for name in compiler.executables]
-        driver = [compiler.compiler_cxx[0], "--version"]
+        self.cl = is_cl(compiler)
+        driver = [compiler.cc if self.cl else compiler.compiler_cxx[0], "--version"]
         version = subprocess.run(driver, capture_output=True, text=True, check=False).stdout
         # The names, too: a new header can take the place of one found elsewhere so far.
         self.identity = [*tools, version, *sorted(self.digests)]
@@ -204,7 +248,10 @@ class Incremental:
         """Compile one source, unless its object is still what it would become."""
         listing = Path(output_dir, Path(source).stem + ".d")
         record = listing.with_suffix(".json")
-        flags = [*options["extra_postargs"], "-MD", "-MF", str(listing)]
+        listed = ["-MD", "-MF", str(listing)]
+        if self.cl:
+            listed = [f"/clang:{flag}" for flag in listed]
+        flags = [*options["extra_postargs"], *listed]
         command = [
             *self.identity,
             source,
@@ -259,4 +306,5 @@ def digest(path: str) -> str:
 def dependencies(listing: Path) -> list[str]:
     """Read the names of the files in a compiler's list of dependencies, a rule of make."""
     names = listing.read_text().partition(": ")[2].replace("\\\n", " ")
-    return [re.sub(r"\\(.)", r"\1", name) for name in re.findall(r"(?:\\.|\S)+", names)]
+    escaped = r"\\([ #])" if os.name == "nt" else r"\\(.)"  # the rest are folders there
+    return [re.sub(escaped, r"\1", name) for name in re.findall(r"(?:\\.|\S)+", names)]

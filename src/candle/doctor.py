@@ -72,7 +72,7 @@ def examine(
         "hazards": hazards,
         "clashes": _clashes(),
         "machine": _machine(),
-        "cuda": trial(_cuda),
+        "cuda": trial(_cuda) if hasattr(os, "fork") else _cuda(),
     }
 
 
@@ -215,10 +215,11 @@ def _cuda() -> str:
     """Ask the driver, in a process of its own: a context costs memory."""
     import ctypes
 
+    library = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        driver = ctypes.CDLL("libcuda.so.1")
+        driver = ctypes.CDLL(library)
     except OSError:
-        return "no driver (libcuda.so.1) found"
+        return f"no driver ({library}) found"
     code = driver.cuInit(0)
     if code != 0:
         return f"a driver that does not start: cuInit gives {code}"

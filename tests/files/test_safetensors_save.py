@@ -451,7 +451,7 @@ KILLED = """
     candle.save_safetensors(tree, other)
     new = other.read_bytes()
     other.unlink()
-    calls = ["open", "write", "fsync", "close", "rename", "fchmod", "fstat"]
+    calls = ["open", "write", "fsync", "close", "replace", "fchmod", "fstat"]
     ended = []
     for step in range(1000):
         child = os.fork()
@@ -495,7 +495,7 @@ def test_killed_at_each_step(path: Path, in_child: Callable[..., Child]) -> None
     assert new >= 2  # after the rename, and at the end
 
 
-@pytest.mark.parametrize("name", ["write", "fsync", "rename", "close", "fchmod"])
+@pytest.mark.parametrize("name", ["write", "fsync", "replace", "close", "fchmod"])
 def test_a_failing_step_leaves_the_old_file_and_nothing_else(
     path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,12 @@ FILES = sorted([*NATIVE.glob("*.cpp"), *NATIVE.glob("*.h")])
 PYTHON_FREE = {"cast", "copy", "decide", "dtype_table", "layout", "validate"}
 PYTHON_HEADERS = {"Python.h", "numpy", "pythread.h", "structmember.h"}
 
+# Headers that not every system has; platform.h and platform.cpp alone read them.
+SYSTEM_HEADERS = re.compile(
+    r"(dlfcn|pthread|sched|semaphore|signal|csignal|unistd|windows|malloc|process|endian)(\.h)?"
+    r"|(sys|linux|mach|dispatch)/.*"
+)
+
 # Files that may drop references by hand; everywhere else a Ref does it.
 COUNTING_BY_HAND = {"pyref.h"}
 
@@ -40,6 +46,13 @@ def lines_with(pattern: str, text: str) -> list[str]:
 
 def includes(path: Path) -> list[str]:
     return re.findall(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', path.read_text(), re.MULTILINE)
+
+
+@every_file
+def test_systems_differ_in_one_place(path: Path) -> None:
+    found = [name for name in includes(path) if SYSTEM_HEADERS.fullmatch(name)]
+    assert path.stem == "platform" or not found
+    assert path.name != "platform.cpp" or {"dlfcn.h", "windows.h"} <= set(found)
 
 
 def python_headers(path: Path, seen: set[Path]) -> list[str]:

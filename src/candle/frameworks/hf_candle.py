@@ -56,6 +56,15 @@ def _is_tensor(cls: type) -> bool:
     )
 
 
+def _memory_file() -> int:
+    if not hasattr(os, "memfd_create"):
+        raise OSError(
+            "HuggingFace candle's tensors move through memory files (memfd_create), which this "
+            "system has not: save and load a safetensors file instead"
+        )
+    return os.memfd_create("candle-hf", os.MFD_CLOEXEC)
+
+
 def _taken(x: Any) -> Tensor:
     """Copy a tensor out of HuggingFace candle, by a memory file that is mapped."""
     import json
@@ -64,7 +73,7 @@ def _taken(x: Any) -> Tensor:
     if str(x.device) != "cpu":
         fact = f"the tensor is on {x.device}, and only what is on the CPU is copied out"
         refuse("buffer", "foreign_device", fact, "HuggingFace candle")
-    file = os.memfd_create("candle-hf", os.MFD_CLOEXEC)
+    file = _memory_file()
     try:
         _module().utils.save_safetensors(f"/proc/self/fd/{file}", {_KEY: x})
         memory = mmap.mmap(file, 0)
@@ -120,7 +129,7 @@ def give(t: Tensor, copy: bool | None) -> Any:
     """
     load = _loaded().utils.load_safetensors
     source = _core.conform(t, _demand, copy)
-    file = os.memfd_create("candle-hf", os.MFD_CLOEXEC)
+    file = _memory_file()
     try:
         _core.quietly(_write, file, source)
         made = load(f"/proc/self/fd/{file}")

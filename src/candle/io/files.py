@@ -7,7 +7,7 @@ import os
 import reprlib
 import stat
 import sys
-from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE, mmap
+from mmap import mmap
 
 from .._native import _core
 
@@ -30,7 +30,11 @@ _KINDS = {
 
 # Linux's MAP_NORESERVE, which Python does not name. Without it a private mapping of more than this
 # machine has of memory is refused, though nothing may ever be written to it.
-_NO_RESERVE = 0x4000 if os.uname().machine in ("x86_64", "aarch64", "riscv64") else 0
+_NO_RESERVE = (
+    0x4000
+    if sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64", "riscv64")
+    else 0
+)
 
 _AT_ONCE = 1 << 30  # bytes; the kernel reads no more than 2 GB in one call
 
@@ -42,6 +46,31 @@ _words.maxlist = _words.maxtuple = _words.maxdict = _words.maxset = 8
 def shown(x: object) -> str:
     """Give the repr of what a file says, in a length that a message can have."""
     return _words.repr(x)
+
+
+if sys.platform == "win32":
+    from io import FileIO
+    from mmap import ACCESS_COPY
+
+    def _read_at(fd: int, view: memoryview, offset: int) -> int:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return FileIO(fd, closefd=False).readinto(view)
+
+    def _mapped(fd: int, size: int) -> mmap:
+        if os.fstat(fd).st_size < size:
+            raise ValueError("the file is shorter")  # as Python says it elsewhere
+        return mmap(fd, size, access=ACCESS_COPY)
+
+else:
+    from mmap import MAP_PRIVATE, PROT_READ, PROT_WRITE
+
+    def _read_at(fd: int, view: memoryview, offset: int) -> int:
+        return os.preadv(fd, [view], offset)
+
+    def _mapped(fd: int, size: int) -> mmap:
+        options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+        flags = MAP_PRIVATE | _NO_RESERVE
+        return mmap(fd, size, flags=flags, prot=PROT_READ | PROT_WRITE, **options)
 
 
 class File:
@@ -58,8 +87,11 @@ class File:
 
     def __init__(self, path: Path) -> None:
         self.name: str = os.fsdecode(path)
-        # A pipe without a writer must not hold us up.
-        self.fd: int = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        if sys.platform == "win32":
+            flags = os.O_RDONLY | os.O_BINARY | os.O_NOINHERIT
+        else:  # a pipe without a writer must not hold us up
+            flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+        self.fd: int = os.open(path, flags)
         try:
             found = os.fstat(self.fd)
             if not stat.S_ISREG(found.st_mode):
@@ -96,7 +128,7 @@ class File:
         """Fill a view of bytes from `offset` on."""
         done = 0
         while done < len(view):
-            count = os.preadv(self.fd, [view[done : done + _AT_ONCE]], offset + done)
+            count = _read_at(self.fd, view[done : done + _AT_ONCE], offset + done)
             if count == 0:
                 raise self._shrunk()
             done += count
@@ -108,15 +140,8 @@ class File:
 
     def map(self) -> mmap:
         """Map all of it, privately and writable. It holds the file as long as it is used."""
-        options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
         try:
-            mapping = mmap(
-                self.fd,
-                self.size,
-                flags=MAP_PRIVATE | _NO_RESERVE,
-                prot=PROT_READ | PROT_WRITE,
-                **options,
-            )
+            mapping = _mapped(self.fd, self.size)
         except ValueError:  # Python has compared the sizes
             raise self._shrunk() from None
         except OSError as error:

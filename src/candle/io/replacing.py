@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -30,13 +31,17 @@ class Replacement:
 
     def __init__(self, path: AnyPath) -> None:
         name = os.fsdecode(path)
-        if name.endswith(os.sep):
+        if name.endswith((os.sep, os.altsep or os.sep)):
             raise IsADirectoryError(errno.EISDIR, "a file's name does not end with this", name)
         self._place = Path(os.path.realpath(name))  # of a loop, too
         mode = _mode(self._place)
         self._fd = -1
         self._beside = self._place.with_name(f".candle-{os.urandom(8).hex()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        if sys.platform == "win32":
+            flags |= os.O_BINARY | os.O_NOINHERIT
+        else:
+            flags |= os.O_CLOEXEC
         try:
             # Nobody who may not read the old file opens the new one before it has its bits.
             self._fd = os.open(self._beside, flags, 0o666 if mode is None else 0o600)
@@ -44,7 +49,7 @@ class Replacement:
             error.filename = str(self._place)
             raise
         try:
-            if mode is not None:
+            if mode is not None and sys.platform != "win32":  # which has no such bits
                 os.fchmod(self._fd, mode)
         except BaseException:
             self._drop()
@@ -64,10 +69,11 @@ class Replacement:
             if kind is None:
                 os.fsync(self._fd)
                 self._close()  # may tell of a failure, too
-                self._beside.rename(self._place)
+                self._beside.replace(self._place)
         finally:  # an interrupt may come when it has its new name
             self._drop()
-        if kind is None:
+        # Windows opens no folders.
+        if kind is None and sys.platform != "win32":
             _sync_folder(self._place.parent)
 
     def __del__(self) -> None:
@@ -76,6 +82,8 @@ class Replacement:
             self._drop()
 
     def _drop(self) -> None:
+        if sys.platform == "win32":
+            self._close()  # what is open cannot be removed there
         self._beside.unlink(missing_ok=True)
         self._close()
 

@@ -27,6 +27,8 @@ def trial(do: Callable[[], str], seconds: float = 10) -> str:
         What `do` returned; ``"killed by SIGSEGV"`` and the like; ``"ended with status 3"``;
         ``"no answer in 10 s"``; ``"raised ..."``. The fork prints nothing.
     """
+    if not hasattr(os, "fork"):
+        raise OSError("this system has no fork, in which this would be tried")
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of threads that the fork will not have

@@ -10,7 +10,6 @@ import gc
 import json
 import os
 import random
-import resource
 import struct
 import sys
 from pathlib import Path
@@ -38,6 +37,8 @@ def resident() -> int:
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import resource
+
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
