@@ -5,6 +5,7 @@ A build hook of hatchling, which drives setuptools' ``build_ext``. Environment v
 - ``CANDLE_DLPACK_INCLUDE``: folder that holds ``dlpack/dlpack.h`` 1.3 or later; without it the
   header of the apache-tvm-ffi package is used.
 - ``CANDLE_DEBUG=1``: no optimisation, assertions on.
+- ``CANDLE_COVERAGE=1``: counts of lines and branches for gcov, which lie beside the objects.
 - ``CANDLE_SANITIZE=1``: address and undefined-behaviour sanitizers, assertions on.
 - ``CANDLE_WERROR=1``: more warnings, each an error.
 - ``CANDLE_CXXFLAGS``, ``CANDLE_LDFLAGS``: further flags of the compiler and the linker.
@@ -40,6 +41,9 @@ STRICT = ["-Wshadow", "-Wconversion", "-Werror"]
 # Python brings -g, which is most of the binary, into every extension.
 RELEASE = ["-O3", "-g0", "-DNDEBUG"]
 DEBUG = ["-O0", "-g", "-UNDEBUG"]
+# Functions stay functions: gcov tells by them what ran.
+COVERAGE = ["-O1", "-g0", "-DNDEBUG", "--coverage", "-fno-inline"]
+COVERAGE_LINKER = ["--coverage", "-Wl,-u,__gcov_dump,-u,__gcov_reset"]
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 # Python brings -fwrapv as well, with which no overflow would be reported.
 SANITIZE = ["-O1", "-g", "-UNDEBUG", "-fno-wrapv", "-fno-omit-frame-pointer", *SANITIZERS]
@@ -89,8 +93,8 @@ def enabled(name: str) -> bool:
 
 def variant() -> str:
     """Name of what is built: objects of other flags or of another Python are kept beside it."""
-    sanitize, debug = enabled("CANDLE_SANITIZE"), enabled("CANDLE_DEBUG")
-    kind = "sanitize" if sanitize else "debug" if debug else "release"
+    kinds = ("coverage", "sanitize", "debug")
+    kind = next((kind for kind in kinds if enabled(f"CANDLE_{kind.upper()}")), "release")
     return f"{kind}-{sysconfig.get_config_var('SOABI')}"
 
 
@@ -168,6 +172,8 @@ def compile_core(native: Path, out: Path, objects: Path) -> Path:
             super().build_extensions()
 
     linker_flags = SANITIZERS if enabled("CANDLE_SANITIZE") else []
+    if enabled("CANDLE_COVERAGE"):
+        linker_flags = COVERAGE_LINKER
     core = Extension(
         "_core",
         sources=sorted(str(path) for path in native.glob("*.cpp")),
@@ -206,7 +212,9 @@ def compile_flags(cl: bool) -> list[str]:
     if sanitize and cl:
         raise RuntimeError("CANDLE_SANITIZE is for Linux: build without it")
     flags = list(CL_COMMON if cl else COMMON)
-    if sanitize:
+    if enabled("CANDLE_COVERAGE"):
+        flags += COVERAGE
+    elif sanitize:
         flags += SANITIZE
     elif cl:
         flags += CL_DEBUG if debug else CL_RELEASE

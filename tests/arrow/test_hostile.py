@@ -52,6 +52,8 @@ def child_spoilt(**fields: Any) -> Any:
     return schema, made
 
 
+WIDEST = "+w:2147483647"
+
 IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
     "negative length": lambda: (arrow.schema("i"), numbers(length=-1)),
     "negative offset": lambda: (arrow.schema("i"), numbers(offset=-1)),
@@ -75,7 +77,20 @@ IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
     "child too short": lambda: fixed(2, 2, 3),
     "child too short for the offset": lambda: fixed(2, 2, 5, offset=1),
     "width times rows overflows": lambda: fixed(2**31 - 1, 2**33, 4),
-    "rows of a slice overflow": lambda: fixed(2**31 - 1, 2, 4, offset=2**62),
+    "more rows than memory": lambda: fixed(2**31 - 1, 2, 4, offset=2**62),
+    "rows of a slice overflow": lambda: fixed(2**31 - 1, 2, 4, offset=2**40),
+    "widths of widths overflow": lambda: (
+        arrow.schema("+w:131072", arrow.schema(WIDEST, arrow.schema(WIDEST, arrow.schema("c")))),
+        arrow.array(
+            1,
+            [None],
+            arrow.array(2**17, [None], arrow.array(2**48, [None], arrow.array(9, [None, FOUR]))),
+        ),
+    ),
+    "bytes beyond memory": lambda: (
+        arrow.schema("w:2147483647"),
+        arrow.array(1, [None, FOUR], offset=2**31),
+    ),
     "offsets before the first": lambda: lists([-1, 1, 3], 4),
     "offsets that go back": lambda: lists([2, 1, 0], 4),
     "offsets beyond the child": lambda: lists([0, 3, 6], 5),

@@ -36,7 +36,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder with an sdist of this tree and a wheel of that sdist."""
     pytest.importorskip("build")
     out = tmp_path_factory.mktemp("dist")
-    knobs = {"CANDLE_SANITIZE", "CANDLE_DEBUG", "CANDLE_CXXFLAGS", "CANDLE_LDFLAGS"}
+    knobs = {
+        "CANDLE_COVERAGE",
+        "CANDLE_SANITIZE",
+        "CANDLE_DEBUG",
+        "CANDLE_CXXFLAGS",
+        "CANDLE_LDFLAGS",
+    }
     done = subprocess.run(
         [sys.executable, "-m", "build", "--outdir", out, ROOT],
         capture_output=True,

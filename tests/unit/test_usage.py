@@ -1,0 +1,144 @@
+"""Calls with wrong arguments: what is said of each."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import candle
+from candle._native import _core
+from candle.testing import Producer, exchange_producer, live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CALLS: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
+    (TypeError, "exactly one positional argument", lambda t: candle.from_dlpack(t, t)),
+    (TypeError, "exactly one positional argument", lambda t: candle.from_dlpack()),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: candle.from_dlpack(t, no=1)),
+    (TypeError, "exactly one positional argument", lambda t: candle.asarray(t, t)),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: candle.asarray(t, no=1)),
+    (TypeError, "exactly one positional argument", lambda t: candle.from_arrow(t, t)),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: candle.from_arrow(t, no=1)),
+    (TypeError, "missing required argument", lambda t: candle.Tensor()),
+    (TypeError, "copy is None, False or True", lambda t: candle.Tensor(t, copy="no")),
+    (TypeError, "'nope' is not a dtype", lambda t: candle.Tensor(t, dtype="nope")),
+    (TypeError, "at most one positional argument", lambda t: t.__array__(None, None)),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: t.__array__(no=1)),
+    (TypeError, "copy is None, False or True", lambda t: t.__array__(copy=2)),
+    (TypeError, "'nope'", lambda t: t.__array__("nope")),
+    (TypeError, "at most one positional argument", lambda t: t.__arrow_c_array__(None, None)),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: t.__arrow_c_array__(no=None)),
+    (TypeError, "None or a capsule", lambda t: t.__arrow_c_array__(5)),
+    (NotImplementedError, "no keyword 'no'", lambda t: t.__arrow_c_device_array__(no=1)),
+    (TypeError, "keyword arguments only", lambda t: t.__dlpack__(None)),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: t.__dlpack__(no=1)),
+    (TypeError, "tuple of ints", lambda t: t.__dlpack__(max_version=(1, "x"))),
+    (BufferError, "no device that candle exports to", lambda t: t.__dlpack__(dl_device=(1, -1))),
+    (TypeError, "unexpected keyword argument 'no'", lambda t: t.numpy(no=1)),
+    (TypeError, "legacy_capsule", lambda t: _core.legacy_capsule()),
+    (TypeError, "int is no Tensor", lambda t: _core.legacy_capsule(5)),
+    (ValueError, "more elements than fit 63 bits", lambda t: candle.zeros((1 << 62, 4))),
+    (ValueError, "more elements than memory", lambda t: candle.zeros(1 << 62, dtype="float64")),
+    (ValueError, "does not fit 64 bits", lambda t: t.reshape(1 << 70)),
+    (ValueError, "66 axes; a tensor has at most 64", lambda t: candle.asarray([[[t]]])),
+]
+
+# What candle's Python asks of its native core, which says of a slip there what it is.
+WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
+    (TypeError, "keywords only", lambda t: _core.register(1)),
+    (TypeError, "no hook is called 'no'", lambda t: _core.register(no=1)),
+    (ValueError, "there are [0-9]+ dtypes", lambda t: _core.register(dtypes=())),
+    (ValueError, "no dtype called no", lambda t: _core.Demand("x", dtypes=["no"])),
+    (ValueError, "a power of two, not 3", lambda t: _core.Demand("x", alignment=3)),
+    (ValueError, "no route is called no", lambda t: _core.Demand("x", route="no")),
+    (TypeError, "int is no Demand", lambda t: _core.conform(t, 5, None)),
+    (TypeError, "int", lambda t: _core.conform(5, _core.Demand("x"), None)),
+    (TypeError, "copy is None, False or True", lambda t: _core.conform(t, _core.Demand("x"), 2)),
+    (ValueError, "needs a dtype", lambda t: _core.empty((1,), -1)),
+    (ValueError, "no dtype has the number 999", lambda t: _core.empty((1,), 999)),
+    (ValueError, "a power of two, not 3", lambda t: _core.empty((1,), 0, 3)),
+    (ValueError, "a power of two, not 0", lambda t: _core.empty((1,), 0, 0)),
+    (TypeError, "int", lambda t: _core.copy_into(t, 5)),
+    (TypeError, "int", lambda t: _core.copy_into(5, t)),
+    (TypeError, "int", lambda t: _core.fill(5, 1)),
+    (TypeError, "int", lambda t: _core.assign(5, 1)),
+    (TypeError, "ingest_by", _core.ingest_by),
+    (ValueError, "no route is called 'no'", lambda t: _core.ingest_by("no", t)),
+    (TypeError, "shared", lambda t: _core.shared()),
+    (LookupError, "int has no C exchange table", lambda t: _core.exchange_floor(5)),
+    (TypeError, "plan_in", _core.plan_in),
+    (ValueError, "no door is called 'no'", lambda t: _core.plan_out(t, "no")),
+    (TypeError, "quietly", lambda t: _core.quietly()),
+    (TypeError, "on_host", _core.on_host),
+    (TypeError, "usage: restride", _core.restride),
+    (TypeError, "int is no Tensor", lambda t: _core.restride(5, (), ())),
+    (TypeError, "int", lambda t: _core.restride(t, (), (), "x")),
+    (TypeError, "usage: reshaped_stride", _core.reshaped_stride),
+    (TypeError, "usage: reinterpret", _core.reinterpret),
+    (ValueError, "no dtype has the number 999", lambda t: _core.reinterpret(t, 999)),
+    (TypeError, "usage: of_bytes", _core.of_bytes),
+    (TypeError, "int is no Tensor", lambda t: _core.of_bytes(5, (), 0)),
+    (TypeError, "int", lambda t: _core.of_bytes(t, (), "x")),
+    (ValueError, "at least one thread, not 0", lambda t: candle.set_num_threads(0)),
+    (TypeError, "int", lambda t: candle.set_num_threads("two")),
+]
+
+
+def test_wrong_calls() -> None:
+    t = candle.zeros((1,) * 63)
+    for error, said, call in CALLS + WITHIN:
+        with pytest.raises(error, match=said):
+            call(t)
+    assert candle.zeros((1, 0, 1 << 62)).size == 0  # no elements are not too many
+
+
+def test_wrong_indices() -> None:
+    """By the sequence protocol, which C code uses, as by the brackets."""
+    item = ctypes.pythonapi.PySequence_GetItem
+    item.argtypes, item.restype = [ctypes.py_object, ctypes.c_ssize_t], ctypes.py_object
+    t = candle.arange(3)
+    assert [item(t, i).item() for i in (0, 2, -1, -3)] == [0, 2, 2, 0]
+    for index in (3, -4, -100):
+        with pytest.raises(IndexError, match="out of bounds for axis 0"):
+            item(t, index)
+        with pytest.raises(IndexError, match="out of bounds for axis 0"):
+            t[index]
+        with pytest.raises(IndexError, match="out of bounds for axis 0"):
+            t[index,]
+    for index in (1 << 70, -(1 << 70)):
+        with pytest.raises(IndexError):
+            t[index]
+    with pytest.raises(IndexError, match="no axes"):
+        item(candle.zeros(()), 0)
+    with pytest.raises(TypeError, match="cannot be deleted"):
+        del t[0]
+
+
+def test_the_floor_of_an_exchange_gives_back() -> None:
+    """What benchmarks compare with: a producer's table called, and what it gives dropped."""
+    producer = exchange_producer(Producer(shape=(4,)))
+    before = live()
+    assert _core.exchange_floor(producer) is None
+    assert live() == before
+
+
+class Real(float):
+    pass
+
+
+class Complex(complex):
+    pass
+
+
+def test_numbers_of_subclasses() -> None:
+    """They are numbers like those they are made of, wherever one is taken."""
+    for number in (Real(1.5), Complex(1.5, -2)):
+        plain = number.__complex__() if isinstance(number, complex) else float(number)
+        t = candle.full((2,), number, dtype="complex64")
+        assert t.tolist() == [plain, plain]
+        t[0] = 0
+        t[0] = number
+        assert t.tolist() == [plain, plain]
