@@ -249,7 +249,7 @@ def test_objects_are_refused_as_objects() -> None:
             candle.Tensor,
             lambda x: candle.asarray(x, dtype="int64"),
             lambda x: candle.asarray(x, copy=True),
-            lambda x: candle.convert([x], "torch"),
+            lambda x: candle.convert([x], "candle"),
         ):
             with pytest.raises(BufferError, match="object") as caught:
                 take(x)

@@ -395,7 +395,7 @@ def test_arrays_with_a_meaning_of_their_own() -> None:
             candle.tensor,
             lambda x: candle.asarray(x, copy=True),
             lambda x: candle.asarray([x, x]),
-            lambda x: candle.convert({"a": x}, "torch"),
+            lambda x: candle.convert({"a": x}, "candle"),
         ):
             with pytest.raises(BufferError, match="mask"):
                 take_it(x)

@@ -6,6 +6,7 @@ What is tried prints what was wrong; each runs in a child process, which may die
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ def test_every_allocation_fails(run_child: Any, side: str) -> None:
         faults.build()
     except fake_driver.NoCompiler as error:
         pytest.skip(str(error))
+    if side == "python" and sys.version_info >= (3, 12):
+        pytest.skip("CPython 3.12 and 3.13 end the process where a function cannot be made")
     check(run_child, "allocations.py", side, least=200 if side == "native" else 1000)
 
 

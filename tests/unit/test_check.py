@@ -186,7 +186,7 @@ HOSTILE: dict[str, tuple[str, Any, str]] = {
     "something called PyCapsule": ("__dlpack__", lambda self, **keywords: PyCapsule(), "legacy"),
     "speechless": ("__dlpack__", raising(Speechless()), "legacy"),
     "surrogates": ("__dlpack__", raising(ValueError("\udc80")), "legacy"),
-    "endless": ("__dlpack__", lambda self, **keywords: self.__dlpack__(), "legacy"),
+    "endless": ("__dlpack__", lambda self, **keywords: self.__dlpack__(**keywords), "legacy"),
     "exits": ("__dlpack__", raising(SystemExit(3)), "legacy"),
     "no table": ("__dlpack_c_exchange_api__", 3, "exchange table"),
 }
