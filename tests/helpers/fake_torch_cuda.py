@@ -32,6 +32,7 @@ import fake_driver
 import races
 import torch
 from owned_capsules import owned_capsule
+from torch.library import Library
 
 from candle.testing.producers import compact_strides
 
@@ -63,7 +64,7 @@ class _State:
         self.driver: Driver = fake_driver.load()
         self.initialized = True
         self.local = threading.local()
-        self.shared_object: Any = None  # of kernels; they go when it does
+        self.overrides: Library | None = None  # which go when it does
 
     @property
     def current(self) -> dict[int, Stream]:
@@ -423,12 +424,12 @@ def install(*, initialized: bool = True) -> Driver:
     _state.initialized = initialized
     driver = _state.driver
     ctypes.CDLL(str(_guard()))
-    library = _state.library = torch.library.Library("aten", "IMPL")
+    overrides = _state.overrides = Library("aten", "IMPL")
     for name in _VIEWS:
-        library.impl(name, _as_on_cpu(name), "CUDA")
+        overrides.impl(name, _as_on_cpu(name), "CUDA")
     for name, kernel in _KERNELS.items():
-        library.impl(name, kernel, "CUDA")
-    library.impl("is_pinned", _is_pinned, "CPU")
+        overrides.impl(name, kernel, "CUDA")
+    overrides.impl("is_pinned", _is_pinned, "CPU")
     cuda: Any = torch.cuda
     cuda._lazy_init = lambda: None
     cuda.is_available = lambda: driver.device_count > 0

@@ -31,13 +31,13 @@ class Faults:
         library.call.restype = C.py_object
         library.seen.restype = library.failed.restype = library.handed_out.restype = C.c_long
         library.prepare.argtypes, library.prepare.restype = [C.c_void_p, C.c_void_p], None
-        self.library = library
+        self.helper = library
         assert _core.__file__ is not None
         self.addresses = library.install(_core.__file__.encode())
 
     def address(self, name: str) -> int:
         """Where one of the helper's functions lies."""
-        found = C.cast(getattr(self.library, name), C.c_void_p).value
+        found = C.cast(getattr(self.helper, name), C.c_void_p).value
         assert found is not None
         return found
 
@@ -45,7 +45,7 @@ class Faults:
         self, function: Callable[[], Any], at: int = -1, *, native: bool = False, last: bool = False
     ) -> Any:
         """Call a function while allocation number `at` fails; with `last`, all those behind too."""
-        return self.library.call(function, native, at, last)
+        return self.helper.call(function, native, at, last)
 
     def each(self, *, native: bool) -> Iterator[tuple[str, Callable[[Callable[[], Any]], Any]]]:
         """For each allocation that a move makes: words for it, and what to call the move by.
@@ -59,7 +59,7 @@ class Faults:
                     word,
                     lambda move, at=at, last=last: self.call(move, at, native=native, last=last),
                 )
-                if self.library.failed() == 0:
+                if self.helper.failed() == 0:
                     break
             else:
                 raise AssertionError("this never ends")

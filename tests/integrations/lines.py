@@ -234,7 +234,7 @@ for _maker, _lines in {
 class Row(NamedTuple):
     """A row of the page."""
 
-    library: str
+    beside: str
     line: str
     gives: str
 
@@ -294,7 +294,7 @@ def table(text: str) -> dict[str, list[Row]]:
         if line.startswith("| ") and not line.startswith("| library"):
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             row = Row(cells[0], cells[1].strip("`"), cells[2])
-            found.setdefault(row.library.split()[0], []).append(row)
+            found.setdefault(row.beside.split()[0], []).append(row)
     return found
 
 
@@ -327,7 +327,7 @@ def write() -> None:
             told.setdefault(name, []).append(row)
     head = "| library | line | memory, or what comes back |\n|---|---|---|\n"
     listed = "".join(
-        f"| {row.library} | `{row.line}` | {row.gives} |\n"
+        f"| {row.beside} | `{row.line}` | {row.gives} |\n"
         for name in LIBRARIES
         for row in told.get(name, [])
     )

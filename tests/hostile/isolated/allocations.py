@@ -23,7 +23,7 @@ KEPT = 64  # blocks of dropped storages, for the next ones
 def by_table(faults: Faults) -> Any:
     """What goes by a C exchange table with no Python in it."""
     producer = Producer(shape=(4,))
-    faults.library.prepare(producer.export(), None)
+    faults.helper.prepare(producer.export(), None)
     slot = faults.address("gives")
     return exchange_producer(producer, managed_tensor_from_py_object_no_sync=slot)
 
@@ -59,7 +59,7 @@ def attempt(road: roads.Road, armed: Any, faults: Faults) -> None:
     del hoard
     if hasattr(subject, "producer"):
         producer = subject.producer
-        given = 1 if isinstance(subject, roads.Ready) else faults.library.handed_out()
+        given = 1 if isinstance(subject, roads.Ready) else faults.helper.handed_out()
         del subject
         assert producer.deletes == given, f"{given} given, {producer.deletes} deletions"
     check(road, road.go(road.make()))
