@@ -31,27 +31,33 @@ void release_array(ArrowArray* array, bool have_gil) noexcept {
   delete array;
 }
 
-/// Blocks of dropped storages, kept for the next ones. Touched with the GIL only.
+/// Blocks of dropped storages, kept for the next ones: as many as a model has tensors. Touched with
+/// the GIL only.
 class Pool {
  public:
   void* get() {
-    if (count_ > 0) return blocks_[--count_];
-    return std::malloc(sizeof(Storage));
+    if (first_ == nullptr) return std::malloc(sizeof(Storage));
+    count_--;
+    return std::exchange(first_, first_->next);
   }
   void put(void* block, bool have_gil) {
 #ifdef Py_GIL_DISABLED
     have_gil = false;
 #endif
     if (have_gil && count_ < capacity) {
-      blocks_[count_++] = block;
+      count_++;
+      first_ = new (block) Free{first_};
     } else {
       std::free(block);
     }
   }
 
  private:
-  static constexpr int capacity = 64;
-  void* blocks_[capacity];
+  struct Free {
+    Free* next;
+  };
+  static constexpr int capacity = 4096;
+  Free* first_ = nullptr;
   int count_ = 0;
 };
 Pool pool;
