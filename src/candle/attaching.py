@@ -32,7 +32,6 @@ def attach(methods: type) -> None:
 def put(name: str, value: Any) -> None:
     """Make a function or property an attribute of `Tensor`, under its name there."""
     function = getattr(value, "fget", value)
-    if hasattr(function, "__qualname__"):
-        function.__name__ = name
-        function.__qualname__ = f"Tensor.{name}"
+    function.__name__ = name
+    function.__qualname__ = f"Tensor.{name}"
     setattr(Tensor, name, value)

@@ -116,8 +116,7 @@ def _import(folder: str) -> None:
     spec = spec_from_file_location(
         _OWN, f"{folder}/__init__.py", submodule_search_locations=[folder]
     )
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{folder} is no package")
+    assert spec is not None and spec.loader is not None  # it has not looked at the file
     module = module_from_spec(spec)
     sys.modules[_OWN] = module
     with catch_warnings():

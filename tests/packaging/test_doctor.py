@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -151,6 +152,67 @@ def test_route_of_broken_ones(
     assert words in pair["why"]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+@pytest.mark.parametrize("asks", [["--json"], ["--route", "candle", "numpy"]])
+def test_without_fork(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], asks: list[str]
+) -> None:
+    """A system that has none tries in its own process, and says the same."""
+    monkeypatch.setattr(frameworks, "known", lambda: ("candle", "numpy"))
+    said = []
+    for fork in (True, False):
+        if not fork:
+            monkeypatch.delattr(os, "fork")
+        assert doctor.main(asks) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert "shared" in said[0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_an_end_that_no_framework_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told of, and not tried for ever."""
+    parent = os.getpid()
+    monkeypatch.setattr(doctor, "_machine", lambda: os.getpid() == parent or os._exit(3))
+    for names, words in ((("numpy",), "numpy"), ((), "")):
+        monkeypatch.setattr(frameworks, "known", lambda names=names: names)
+        with pytest.raises(SystemExit, match=f"python -m candle: {words} ended with status 3"):
+            doctor.main([])
+
+
+def test_copies_that_nobody_tells_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A framework that copies what it was given to share."""
+    np = pytest.importorskip("numpy")
+    monkeypatch.setattr(doctor, "convert", lambda x, to: np.array(x))
+    told = doctor._move("candle", candle.zeros(3), "numpy")
+    assert told == {
+        **{"from": "candle", "to": "numpy", "outcome": "copied"},
+        **{"why": "by numpy itself", "bytes": 12},
+    }
+
+
+def _right(x: Any) -> Any:
+    """What takes any tensor right: a copy by candle."""
+    return candle.asarray(x).torch(copy=True)
+
+
+@pytest.mark.parametrize("name", ["torch", "jax", "tvm_ffi"])
+def test_hazards_that_a_version_has_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = pytest.importorskip(name)
+    if name == "torch":
+        monkeypatch.setattr(module, "from_dlpack", _right)
+    if name == "tvm_ffi":
+        real = module.from_dlpack
+        monkeypatch.setattr(module, "from_dlpack", lambda x: real(candle.tensor(x)))
+    if name == "jax":
+        module.config.update("jax_enable_x64", True)
+    try:
+        assert frameworks.hazards(name, doctor.trial) == []
+    finally:
+        if name == "jax":
+            module.config.update("jax_enable_x64", False)
+
+
 # Packages of the same name.
 
 
@@ -167,6 +229,24 @@ def test_files_of_others(tmp_path: Path, name: str, mark: str) -> None:
 def test_none_here() -> None:
     assert neighbours.clashes(str(PACKAGE)) == []
     assert neighbours.clashes("/nowhere/at/all") == []
+
+
+def test_those_installed_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in neighbours.NAMES:
+        (tmp_path / f"{name.replace('-', '_')}-0.9.dist-info").mkdir()
+        (tmp_path / f"{name.replace('-', '_')}-0.9.dist-info" / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.9\n"
+        )
+    monkeypatch.syspath_prepend(tmp_path)
+    hook = ModuleType("_candle_torch_compat")
+    hook.__file__ = str(tmp_path / "_candle_torch_compat.py")
+    monkeypatch.setitem(sys.modules, "_candle_torch_compat", hook)
+    told = doctor._clashes()
+    assert [text.partition(" is installed")[0] for text in told[:-1]] == [
+        f"{name} 0.9" for name in neighbours.NAMES
+    ]
+    assert all(f"pip uninstall {name}" in text for name, text in zip(neighbours.NAMES, told))
+    assert "import hook is active" in told[-1]
 
 
 def test_import_warns(tmp_path: Path, run_child: Callable[..., Any]) -> None:

@@ -79,6 +79,8 @@ def test_shortest_digits_are_those_of_the_dtype():
     assert shown([123456.789, 1000.25], "float32") == "[123456.79,   1000.25]"
     assert shown([123456.789, 1000.25], "float64") == "[123456.789,   1000.25 ]"
     assert shown([0.1 + 0.2], "float64") == "[0.3]"
+    # It takes nine digits: 1006.4748 and 1006.4749 are other floats.
+    assert shown([1006.474853515625], "float32") == "[1006.4749]"
 
 
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
@@ -130,6 +132,12 @@ def test_of_a_large_tensor_the_edges_are_shown():
         "tensor([[   0,    1,    2, ...,  997,  998,  999],\n"
         "        [1000, 1001, 1002, ..., 1997, 1998, 1999]],\n"
         "       shape=(2, 1000), dtype=int64)"
+    )
+    t = candle.arange(1000 * 3).reshape((1000, 3))
+    assert repr(t) == (
+        "tensor([[   0,    1,    2],\n        [   3,    4,    5],\n        [   6,    7,    8],\n"
+        "        ...,\n        [2991, 2992, 2993],\n        [2994, 2995, 2996],\n"
+        "        [2997, 2998, 2999]], shape=(1000, 3), dtype=int64)"
     )
     t = candle.arange(2 * 1000).reshape((1000, 2)).permute(1, 0)[:, ::-1]
     assert repr(t).startswith("tensor([[1998, 1996, 1994, ...,    4,    2,    0],\n")
