@@ -116,7 +116,8 @@ def _import(folder: str) -> None:
     spec = spec_from_file_location(
         _OWN, f"{folder}/__init__.py", submodule_search_locations=[folder]
     )
-    assert spec is not None and spec.loader is not None  # it has not looked at the file
+    assert spec is not None  # it looks at no file
+    assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[_OWN] = module
     with catch_warnings():
