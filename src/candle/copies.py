@@ -230,9 +230,19 @@ class Copies:
             dtype = wanted.dtype_for(source)
         t = source
         if not (seen and wanted.shares_only):
-            t = _asarray(source, dtype=dtype, device=wanted.device, copy=wanted.copy)
+            device = self.place_of(source) if seen else wanted.device
+            t = _asarray(source, dtype=dtype, device=device, copy=wanted.copy)
         self.done[id(x)] = result = self.target.give(t, None)
         return result
+
+    def place_of(self, t: Tensor) -> Device | None:
+        """Say where a copy is made: at once where it is wanted, or where the framework has memory.
+
+        None: where the tensor is.
+        """
+        if self.wanted.device is None and not self.target.devices and t.device is not cpu:
+            return cpu
+        return self.wanted.device
 
     def memory(self, leaves: list[_Leaf], low: int, high: int) -> Tensor | None:
         """See a range of memory as elements of the one dtype that is cast, else as bytes."""
@@ -258,14 +268,13 @@ class Copies:
         wanted, target = self.wanted, self.target
         dtype = leaves[0].dtype
         block = t
-        if not wanted.shares_only:
-            block = _asarray(t, dtype=dtype, device=wanted.device, copy=wanted.copy)
+        device = self.place_of(t)
+        if device is not None or not wanted.shares_only:
+            block = _asarray(t, dtype=dtype, device=device, copy=wanted.copy)
         if target.demand is not None and block.readonly:
             if target.tell is not None:
                 target.tell()
             block = _core.conform(block, target.demand, None)
-        elif not target.devices and block.device is not cpu:
-            block = _asarray(block, device=cpu)
         for leaf in leaves:
             seen = leaf.t
             unit = seen.itemsize

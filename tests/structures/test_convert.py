@@ -334,6 +334,19 @@ def test_views_with_no_whole_are_copied_once() -> None:
     assert new[1][1, 0] == -1
 
 
+def test_cast_views_whose_elements_lie_across_each_other() -> None:
+    """They share bytes but no element, and are cast apart."""
+    torch = pytest.importorskip("torch")
+    data = np.arange(8, dtype="float32")
+    x, y = data[:6].view("complex64"), data[1:7].view("complex64")
+    (a, b), copies = copies_of(lambda: candle.convert([x, y], "torch", dtype="complex128"))
+    assert a.tolist() == [1j, 2 + 3j, 4 + 5j]
+    assert b.tolist() == [1 + 2j, 3 + 4j, 5 + 6j]
+    assert a.dtype == b.dtype == torch.complex128
+    assert not shares_memory(a, b)
+    assert [plan.nbytes for plan in copies] == [48, 48]
+
+
 def test_reversed_view_is_kept_where_there_are_such() -> None:
     array = np.arange(6)
     new = candle.convert([array, array[::-1], array[::-2]], "numpy", copy=True)
