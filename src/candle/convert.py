@@ -110,7 +110,7 @@ def is_tensor_type(cls: type) -> bool:
             of_class(cls, name) is not None for name in _PROTOCOLS
         ) and not frameworks.is_number(cls)
         known = known or frameworks.is_mute(cls)
-        if len(_known) == 256:  # it keeps the types alive
+        if len(_known) >= 256:  # it keeps the types alive
             _known.clear()
         _known[cls] = known
     return known

@@ -156,9 +156,7 @@ def _wide(x: Any) -> Any:
 
 
 def _rounded(x: Any, dtype: DType) -> Any:
-    if isinstance(x, _core.Tensor):
-        return x.to(dtype) if x.dtype is float32 else x
     if isinstance(x, tuple):
         items: list[Any] = [_rounded(item, dtype) for item in x]
         return type(x)(*items) if hasattr(x, "_fields") else tuple(items)
-    return x
+    return x.to(dtype) if isinstance(x, _core.Tensor) and x.dtype is float32 else x

@@ -253,3 +253,10 @@ def test_order_with_nan(dtype: str) -> None:
         got, want = function(t), function(wide)
         np.testing.assert_array_equal(np.asarray(got.to(want.dtype)), np.asarray(want), name)
         assert got.dtype == (dtype if want.dtype == "float32" else want.dtype), name
+
+
+def test_devices_among_the_arguments() -> None:
+    t = candle.arange(3)
+    got = np.zeros_like(t, device=t.device)
+    assert type(got) is candle.Tensor
+    assert got.tolist() == [0, 0, 0]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from interfaces import Interface
 
 import candle
 from candle.testing import Producer, shares_memory
@@ -46,6 +47,13 @@ def test_caller_gets_its_own_kind(name: str) -> None:
     result = doubled(x)
     assert type(result) is type(x)
     assert candle.asarray(result).tolist() == [0, 2, 4]
+
+
+def test_producer_that_names_no_device() -> None:
+    """Its memory does."""
+    x = Interface(np.arange(3.0).tobytes(), shape=(3,), typestr="<f8")
+    assert doubled(x).tolist() == [0, 2, 4]
+    assert type(doubled(x)) is candle.Tensor
 
 
 @pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")

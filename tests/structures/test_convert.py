@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import weakref
 from collections import OrderedDict
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,19 @@ def test_what_is_there_already_stays() -> None:
 def test_numbers_stay() -> None:
     tree = [1, 2.0, True, "a", b"bytes", bytearray(2), np.float32(3), np.bool_(True), {1}, range(2)]
     assert candle.convert(tree, "candle") is tree
+
+
+def test_types_do_not_pile_up() -> None:
+    """Of the types it has met, tensors or not, it keeps a number."""
+    tree = [type(f"Kind{i}", (), {"x": i})() for i in range(1000)]
+    types = weakref.WeakSet(map(type, tree))
+    array = np.zeros(2)
+    new = candle.convert([*tree, array], "candle")
+    assert new[:-1] == tree
+    assert shares_memory(new[-1], array)
+    del tree, new
+    gc.collect()
+    assert len(types) <= 256
 
 
 def test_same_object_same_result() -> None:

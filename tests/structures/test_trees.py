@@ -249,6 +249,30 @@ def test_shared_container_stays_shared() -> None:
     assert new[2] is new[3]["again"]
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        *(deque([Leaf()]), UserList([Leaf()]), SimpleNamespace(x=Leaf()), Settings(Leaf())),
+        *(OrderedDict(x=Leaf()), Batch(Leaf()), Frozen(Leaf()), Point(Leaf(), 1)),
+        MappingProxyType({"x": Leaf()}),
+    ],
+    ids=label,
+)
+def test_whatever_container_is_shared(part: Any) -> None:
+    new = replaced([part, {"again": part}])
+    assert type(new[0]) is type(part)
+    assert new[0] is new[1]["again"] is not part
+
+
+def test_cycle_through_a_mapping_that_cannot_be_written() -> None:
+    rows: list[Any] = [Leaf()]
+    tree = MappingProxyType({"rows": rows})
+    rows.append(tree)
+    new = replaced(tree)
+    assert isinstance(new["rows"][0], Other)
+    assert new["rows"][1] is new
+
+
 def test_cycles() -> None:
     tree: dict[str, Any] = {"x": Leaf()}
     tree["me"] = tree

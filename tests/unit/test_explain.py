@@ -109,6 +109,21 @@ def test_how_a_plan_looks() -> None:
     assert candle.explain(candle.zeros(3))._repr_html_().startswith("<b>candle -&gt; candle")
 
 
+def test_plans_and_reasons_are_values() -> None:
+    plan = candle.explain(candle.zeros((2, 3))[::-1], "torch")
+    (reason,) = plan.reasons
+    assert repr(reason) == f"Reason('negative_stride': {reason.fact}; {reason.remedy})"
+    assert reason == candle.Reason("negative_stride", reason.fact)
+    for x in (plan, reason):
+        assert (x == repr(x)) is False
+        assert (x != repr(x)) is True
+    with pytest.raises(candle.CopyError) as caught:
+        candle.zeros(3).to("float64", copy=False)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert type(again) is candle.CopyError
+    assert (str(again), again.plan) == (str(caught.value), caught.value.plan)
+
+
 def test_refusals_carry_their_plan() -> None:
     with pytest.raises(BufferError) as caught:
         candle.zeros(3, dtype="complex64").to("float32")

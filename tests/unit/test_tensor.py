@@ -332,6 +332,15 @@ def test_numbers_that_no_element_can_be(dtype: str, number: int) -> None:
         assert (t == number).tolist() == [False, False]
 
 
+def test_order_of_numbers_beyond_all_floats() -> None:
+    """As in numpy: they are refused, where whether they are equal is known."""
+    for dtype in (*FLOATS, "complex64"):
+        for number in (10**400, -(10**5000)):
+            with pytest.raises(OverflowError):
+                _ = candle.zeros(2).to(dtype) < number
+    assert (candle.zeros(2, dtype="int8") < 10**400).tolist() == [True, True]
+
+
 def test_comparison_does_not_narrow_python_numbers() -> None:
     assert (candle.tensor([0.1], dtype="float64") == 0.1).tolist() == [True]
     assert (candle.tensor([1e300], dtype="float64") == [1e300]).tolist() == [True]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import contextvars
 import copy
@@ -10,6 +11,7 @@ import json
 import os
 import pickle
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -261,3 +263,14 @@ def test_steps_of_a_move_are_no_moves() -> None:
     with candle.trace() as moves:
         candle.asarray([grid(), grid()[::-1]])
     assert [(m.producer, m.route, m.nbytes) for m in moves] == [("list", "sequence", 48)]
+
+
+def test_call_without_a_line() -> None:
+    """A thread whose first function is a native one: no line of Python has called."""
+    with candle.trace() as moves:
+        run = contextvars.copy_context().run
+        _thread.start_new_thread(run, (candle.asarray, np.zeros(2)))
+        late = time.monotonic() + 60
+        while not len(moves) and time.monotonic() < late:
+            time.sleep(0.001)
+    assert [move.where for move in moves] == ["?"]
