@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import candle
-from candle.testing import CLAUSES, Producer, check
+from candle.testing import CLAUSES, Producer, capsules, check, exchange_producer, ownership
 from candle.testing.capsules import managed
 from candle.testing.producers import SameCapsule
 from candle.testing.trial import trial
@@ -189,7 +192,36 @@ HOSTILE: dict[str, tuple[str, Any, str]] = {
     "endless": ("__dlpack__", lambda self, **keywords: self.__dlpack__(**keywords), "legacy"),
     "exits": ("__dlpack__", raising(SystemExit(3)), "legacy"),
     "no table": ("__dlpack_c_exchange_api__", 3, "exchange table"),
+    "refuses the new": (
+        "__dlpack__",
+        lambda self, **keywords: SOUND.__dlpack__() if not keywords else refusing(),
+        "versioned",
+    ),
+    "knows one version": (
+        "__dlpack__",
+        lambda self, max_version=None, **keywords: SOUND.__dlpack__(
+            max_version=max_version if max_version == (1, 3) else None, **keywords
+        ),
+        "versioned",
+    ),
+    "no copies": (
+        "__dlpack__",
+        lambda self, copy=None, **keywords: None if copy else SOUND.__dlpack__(**keywords),
+        "copy=True",
+    ),
+    "one struct for all": (
+        "__dlpack__",
+        lambda self, **keywords: capsules.new_capsule(STRUCT, "dltensor_versioned"),
+        "fresh",
+    ),
 }
+
+
+def refusing() -> None:
+    raise BufferError("not in this form")
+
+
+STRUCT = Producer(shape=(2,)).export()
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -200,6 +232,87 @@ def test_hostile_exporters(name: str) -> None:
     assert clause in {finding.clause for finding in report.broken}
     assert {finding.clause for finding in report.findings} == set(CLAUSES)
     assert repr(report)
+
+
+@pytest.mark.parametrize(
+    ("how", "fact"),
+    [
+        ({"version": (2, 0)}, "its versions are [(2, 0)]"),
+        ({"without": ("current_work_stream",)}, "empty slots: current_work_stream"),
+        ({"without": ("dltensor_from_py_object_no_sync",)}, None),  # which may be
+    ],
+)
+def test_exchange_tables(how: dict[str, Any], fact: str | None) -> None:
+    exporter = exchange_producer(Producer(shape=(2,)), dlpack=True, **how)
+    found = {f.clause: f.fact for f in check(exporter, trials=False).broken}
+    assert found.get("exchange table") == fact
+
+
+def test_shape_of_nothing() -> None:
+    """A tensor without axes may have none; where there are strides it is forgotten."""
+    assert "shape" not in broken(Producer(shape=(), null_shape=True, strides=None))
+    assert "shape" in broken(Producer(shape=(2, 3), null_shape=True))
+
+
+def left_by(producer: Misbehaved) -> str:
+    return ownership._left(producer, partial(producer.__dlpack__, max_version=(1, 3)), taken=True)
+
+
+def test_references_that_are_left() -> None:
+    def itself(producer: Misbehaved, struct: Any) -> None:
+        producer.kept.append(producer)
+
+    assert left_by(Misbehaved(itself)) == "1 references to the object are left by each"
+
+
+DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
+
+
+class Eager(Producer):
+    """The destructor of its capsules calls the deleter as often as is said, whoever owns it."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(shape=(2,))
+        self.destructor = DESTRUCTOR(self.destroy)
+        self.times = times
+
+    def destroy(self, capsule: int) -> None:
+        for name in (b"dltensor_versioned", b"used_dltensor_versioned"):
+            try:
+                address = _pointer(capsule, name)
+            except ValueError:
+                continue
+            struct = capsules.DLManagedTensorVersioned.from_address(address)
+            for _ in range(self.times):
+                capsules.DELETER(struct.deleter)(address)
+
+    def capsule(self, versioned: bool = True) -> object:
+        destructor = ctypes.cast(self.destructor, ctypes.c_void_p).value
+        return capsules.new_capsule(self.export(), "dltensor_versioned", destructor)
+
+
+@pytest.mark.parametrize(
+    ("times", "taken", "said"),
+    [
+        (1, False, ""),
+        (2, False, "the deleter is called 2 times"),
+        (1, True, "the deleter is called 1 times"),  # by a capsule that no longer owns
+    ],
+)
+def test_deleters_that_are_called_too_often(times: int, taken: bool, said: str) -> None:
+    producer = Eager(times)
+    assert ownership._counted(producer.capsule, taken) == said
+    assert producer.deletes == 1
+
+
+def test_memory_where_the_library_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without glibc's count there is the interpreter's."""
+    counted = SimpleNamespace(**{**vars(ctypes), "CDLL": lambda name: None})
+    monkeypatch.setattr(ownership, "C", counted)
+    assert ownership._held() > 0
+    assert "bytes are left by each" in left_by(Misbehaved(kept))
 
 
 def test_an_exporter_without_device() -> None:
@@ -257,6 +370,10 @@ def test_trial() -> None:
     assert trial(raising(ValueError("\udc80"))) == "raised ValueError: ?"
     assert trial(lambda: os._exit(3)) == "ended with status 3"  # type: ignore[func-returns-value]
     assert trial(lambda: "x" * 1_000_000) == "x" * 1_000_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delattr(os, "fork")
+        with pytest.raises(OSError, match="this system has no fork"):
+            trial(lambda: "")
     # What cannot be told ends the fork all the same.
     assert trial(lambda: 3) == "ended with status 1"  # type: ignore[arg-type,return-value]
     assert trial(raising(Speechless())) == "ended with status 1"

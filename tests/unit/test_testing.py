@@ -16,6 +16,7 @@ from candle.testing import (
     CASES,
     Producer,
     assert_no_leak,
+    capsules,
     describe,
     exchange_api,
     exchange_producer,
@@ -202,6 +203,19 @@ def test_taken_twice() -> None:
         pass
     with pytest.raises(RuntimeError, match="released before"):
         taken.release()
+    producer = Producer(shape=(4,))
+    with take(producer.capsule()) as early:
+        early.release()
+    assert producer.deletes == 1
+
+
+def test_thread_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = Producer(shape=(4,))
+    with monkeypatch.context() as patch:
+        patch.setattr(capsules, "_thread_create", lambda *arguments: 11)
+        with pytest.raises(OSError, match="pthread_create failed"):
+            take(producer.capsule()).release(foreign_thread=True)
+    assert producer.deletes == 0
 
 
 def test_info_of_every_field() -> None:
@@ -245,6 +259,7 @@ def test_torchs_table(framework: Any) -> None:
     torch = framework("torch")
     (table,) = exchange_api(torch.Tensor)
     assert (table.version, table.slots) == ((1, 3), SLOTS)
+    assert repr(table) == f"ExchangeAPI(version=(1, 3), slots={SLOTS})"
     x = torch.arange(6.0).reshape(2, 3)
     with table.from_py_object(x) as taken:
         assert (taken.info.shape, taken.info.data) == ((2, 3), x.data_ptr())
@@ -271,8 +286,14 @@ def test_slots_that_break_their_word() -> None:
         table.from_py_object(x)
     with pytest.raises(SlotError):
         table.dltensor_from_py_object(x)
+    with pytest.raises(SlotError, match="code -1, result None, and no error set"):
+        table.to_py_object(x.producer.address)
     with pytest.raises(SlotError):
         table.allocate((4,), (2, 32, 1))
+    x = exchange_producer(Producer(shape=(4,)), current_work_stream=lambda *arguments: 3)
+    (table,) = exchange_api(type(x))
+    with pytest.raises(SlotError, match="code 3, and no error set"):
+        table.current_work_stream()
     (table,) = exchange_api(type(exchange_producer(Producer(shape=(4,)), fails="empty")))
     with pytest.raises(SlotError):
         table.from_py_object(x)
@@ -382,6 +403,8 @@ def test_assert_no_leak() -> None:
         loop: list[Any] = [t]
         loop.append(loop)
         del t, loop
+    with assert_no_leak():
+        candle.zeros((10,))
     kept = []
     with pytest.raises(AssertionError, match=r"'tensors': 1.*'bytes': 40"):  # noqa: SIM117
         with assert_no_leak():
