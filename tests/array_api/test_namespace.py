@@ -72,6 +72,8 @@ def test_promotion() -> None:
     assert not xp.can_cast(xp.asarray([1.0]), xp.int64)
     assert xp.isdtype(xp.float32, ("integral", "real floating"))
     assert not xp.isdtype(xp.bool, "numeric")
+    assert xp.isdtype(xp.float32, xp.float32)
+    assert not xp.isdtype(xp.float32, (xp.float64, "integral"))
     with pytest.raises(ValueError, match="whole"):
         xp.isdtype(xp.bool, "whole")
 

@@ -282,3 +282,18 @@ def test_other_formats_go_on(saved: Callable[..., Any]) -> None:
     dataset = saved(x=[1, 2, 3])
     assert dataset.with_format("numpy")[:]["x"].tolist() == [1, 2, 3]
     assert dataset[:]["x"] == [1, 2, 3]
+
+
+def test_a_table_alone() -> None:
+    """Without features, and a column at once, which versions before 4 ask for by `dataset["x"]`."""
+    import pyarrow
+    from datasets.formatting import get_formatter
+
+    table = pyarrow.table({"x": [1, 2], "s": ["a", "b"]})
+    for features in (None, datasets.Features({"x": Value("int64")})):
+        formatter = get_formatter("candle", features=features)
+        assert plain(formatter(table, "batch")) == {"x": [1, 2], "s": ["a", "b"]}
+        assert plain(formatter(table, "row")) == {"x": 1, "s": "a"}
+        column = formatter(table, "column")
+        assert type(column) is candle.Tensor
+        assert column.tolist() == [1, 2]

@@ -10,6 +10,7 @@ import pytest
 
 import candle
 from candle.frameworks.python_values import tensors_of
+from candle.testing import Producer
 
 datasets = pytest.importorskip("datasets")
 
@@ -107,6 +108,23 @@ def test_features_give_the_dtype() -> None:
         "s": "a",
         "empty": ([], "int32"),
         "other": 5,
+    }
+
+
+def test_lists_of_features_as_versions_before_4_have_them() -> None:
+    value = {"x": [1, 2], "y": [{"z": [1.0]}, {"z": [2.0]}]}
+    features = {"x": [Value("int16")], "y": [{"z": [Value("float64")]}]}
+    assert described(tensors_of(value, features, ASKED)) == {
+        "x": ([1, 2], "int16"),
+        "y": [{"z": ([1.0], "float64")}, {"z": ([2.0], "float64")}],
+    }
+
+
+def test_tensors_of_any_framework() -> None:
+    x = Producer(bytearray(np.array([1.5, 2.5], "f4")), shape=(2,))
+    assert described(tensors_of({"x": x, "y": [x, x]}, None, ASKED)) == {
+        "x": ([1.5, 2.5], "float32"),
+        "y": ([[1.5, 2.5]] * 2, "float32"),
     }
 
 
