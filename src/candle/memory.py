@@ -112,8 +112,7 @@ class _Layout:
 def _exactly(first: _Layout, second: _Layout) -> bool:
     import numpy as np
 
-    if max(len(first.axes), len(second.axes)) >= 64:  # numpy's most, with one for the bytes
-        return True
+    # Axes are at most 62, of 2 elements and more each: numpy takes 64, with one for the bytes.
     solve: Any = np.shares_memory  # its stub knows no number
     try:
         return bool(solve(first.array(), second.array(), max_work=_WORK))

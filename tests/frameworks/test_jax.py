@@ -310,3 +310,21 @@ def test_standard_door_and_read_only_memory() -> None:
     assert t.jax().unsafe_buffer_pointer() == t.data_ptr()
     with pytest.raises(BufferError):
         t.__dlpack__(copy=False)
+
+
+def test_arrays_on_several_devices(in_child: Any) -> None:
+    """No protocol hands them on, and jax says why."""
+    code = """
+        import jax, candle, numpy as np
+        mesh = jax.sharding.Mesh(np.array(jax.devices()), "i")
+        spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("i"))
+        x = jax.device_put(jax.numpy.arange(4), spread)
+        try:
+            candle.asarray(x)
+        except BufferError as error:
+            print(len(x.devices()), error)
+    """
+    flags = "--xla_force_host_platform_device_count=2"
+    said = in_child(code, XLA_FLAGS=flags, JAX_PLATFORMS="cpu").check(quiet=False)
+    assert said.startswith("2 ")
+    assert "sharded" in said

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import candle
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.isolated
@@ -78,3 +82,114 @@ def test_explain_knows_what_they_take() -> None:
     }
     assert "as tensorflow takes them" in candle.explain(t.T, "tensorflow").reasons[0].fact
     assert candle.explain(t[:0], "mlx").action == "share"
+
+
+def test_tensorflow_on_a_device_is_refused_by_name() -> None:
+    """Its `__dlpack__` takes no stream, and says so in words of its own."""
+
+    class EagerTensor:
+        __module__ = "tensorflow.python.framework.ops"
+        device = "/device:GPU:0"
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+        def __dlpack__(self, stream: Any = None, **keywords: Any) -> Any:
+            raise NotImplementedError("stream is not supported")
+
+    with pytest.raises(BufferError, match="the tensor is on /device:GPU:0") as caught:
+        candle.Tensor(EagerTensor())
+    assert caught.value.plan.reasons[0].code == "foreign_device"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["Tensor", "QTensor"])
+def test_classes_that_only_sound_like_it(name: str) -> None:
+    """HuggingFace candle's types say that they are Python's own; so may others."""
+    x = type(name, (), {"__module__": "builtins"})()
+    with pytest.raises(TypeError, match=name):
+        candle.asarray(x)
+
+
+def test_a_class_that_says_it_is_numpys(in_child: Any) -> None:
+    """Where numpy is not loaded: it has to be something else."""
+    code = """
+        import sys, candle
+        x = type("ndarray", (), {"__module__": "numpy"})()
+        try:
+            candle.asarray(x)
+        except TypeError as error:
+            print("ndarray" in str(error), "numpy" in sys.modules)
+    """
+    assert in_child(code).check() == "True False\n"
+
+
+def test_another_package_in_the_place_of_torch(tmp_path: Path, in_child: Any) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    code = """
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import candle
+        from candle import frameworks
+        for ask in (candle.zeros(2).torch, lambda: candle.convert([candle.zeros(2)], "torch")):
+            try:
+                ask()
+            except ImportError as error:
+                print("not PyTorch" in str(error))
+            except AttributeError as error:  # of a name that the package has not
+                print("Tensor" in str(error))
+        print(frameworks.hazards("torch", lambda do: do()))
+    """
+    first, second, told = in_child(code, str(tmp_path)).check().splitlines()
+    assert (first, second) == ("True", "True")
+    assert "is not PyTorch" in told
+
+
+FAKE = {
+    "candle.abi3.so": "",
+    "__init__.py": """
+import sys, types
+for name in ("candle.candle", "candle.odd"):  # as a library makes its own
+    sys.modules[name] = types.ModuleType(name)
+from . import nn
+""",
+    "nn.py": "from candle.odd import __name__ as odd\nhere = __name__",
+    "onnx.py": "raise ImportError('built without it')",
+}
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_loading_a_package_of_the_same_name(tmp_path: Path, in_child: Any, broken: bool) -> None:
+    """Its modules get the other name; if one fails, nothing of it stays."""
+    folder = tmp_path / "candle"
+    folder.mkdir()
+    for name, text in {**FAKE, **({"worse.py": "1 / 0"} if broken else {})}.items():
+        (folder / name).write_text(text)
+    code = """
+        import sys, candle
+        own = candle
+        try:
+            hf = candle.hf.load(sys.argv[1])
+            import hf_candle, hf_candle.nn
+            assert hf is hf_candle
+            assert sys.modules["hf_candle.odd"].__name__ == "hf_candle.odd"
+            assert hf_candle.nn.__spec__.name == "hf_candle.nn"
+            assert hf_candle.nn.__package__ == "hf_candle"
+            print("loaded")
+        except ZeroDivisionError:
+            assert not [name for name in sys.modules if name.startswith("hf_candle")]
+            print("failed")
+        import candle, candle.testing
+        assert candle is own and "candle.nn" not in sys.modules
+    """
+    said = in_child(code, str(tmp_path)).check()
+    assert said == ("failed\n" if broken else "loaded\n")
+
+
+def test_systems_without_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HuggingFace candle's tensors move through them."""
+    from candle.frameworks import hf_candle
+
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    with pytest.raises(OSError, match="save and load a safetensors file instead"):
+        hf_candle._memory_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,3 +76,15 @@ def test_in_any_order_of_imports(first: str, einops: Any, in_child: Callable[...
         print(einops.rearrange(candle.zeros((2, 3)), "a b -> b a").shape)
     """
     assert in_child(code).check() == "(3, 2)\n"
+
+
+def test_what_its_backends_make(einops: Any) -> None:
+    """What layers and indexing ask for."""
+    backend = importlib.import_module("einops._backends").get_backend(candle.zeros(1))
+    x = np.arange(3)
+    made = backend.from_numpy(x)
+    assert type(made) is candle.Tensor
+    assert candle.shares_memory(made, x)
+    assert backend.arange(2, 5).tolist() == [2, 3, 4]
+    with pytest.raises(ValueError, match="does not broadcast"):
+        backend.tile(candle.zeros((2, 1)), (3, 1))

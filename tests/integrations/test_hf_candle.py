@@ -305,3 +305,11 @@ def test_looking_for_it_loads_nothing_else(hf: Any, monkeypatch: pytest.MonkeyPa
     monkeypatch.delitem(sys.modules, "hf_candle")
     monkeypatch.setattr(sys, "modules", {"lazy": Lazy("lazy"), "none": None, **sys.modules})
     assert hf_candle._module().Tensor is hf.Tensor
+
+
+def test_examples(hf: Any) -> None:
+    """What the doctor tries."""
+    from candle import frameworks
+
+    made = frameworks.examples("hf_candle")
+    assert candle.asarray(made["hf_candle"]).tolist() == [[0.0] * 6] * 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,3 +66,20 @@ def test_its_functions(mx: Any, t: candle.Tensor) -> None:
     assert (mx.ones((4, 6)) + t).tolist() == (t.numpy() + 1).tolist()
     assert candle.convert(t[::-1], "mlx").tolist() == t[::-1].tolist()
     assert candle.convert(candle.zeros((0, 3)), "mlx").shape == (0, 3)
+
+
+def test_examples(mx: Any) -> None:
+    """What the doctor tries."""
+    from candle import frameworks
+
+    made = frameworks.examples("mlx")
+    assert candle.asarray(made["mlx"]).tolist() == [[0.0] * 6] * 4
+
+
+def test_hazards(mx: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from candle import frameworks
+
+    [told] = frameworks.hazards("mlx", lambda do: do())
+    assert "smaller" in told
+    monkeypatch.setattr(mx, "array", lambda x: SimpleNamespace(dtype=mx.float64))
+    assert frameworks.hazards("mlx", lambda do: do()) == []

@@ -130,3 +130,22 @@ def test_hazards(paddle: Any) -> None:
     told = " ".join(frameworks.hazards("paddle", lambda do: ""))
     assert "READ_ONLY" in told
     assert "uint16" in told
+
+
+def test_examples(paddle: Any) -> None:
+    """What the doctor tries."""
+    from candle import frameworks
+
+    made = frameworks.examples("paddle")
+    assert candle.asarray(made["paddle"]).tolist() == [[0.0] * 6] * 4
+    with pytest.raises(BufferError, match="requires grad"):
+        candle.asarray(made["paddle, requires grad"])
+
+
+def test_hazards_that_a_version_has_not(paddle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from candle import frameworks
+
+    own = paddle.zeros([1])
+    monkeypatch.setattr(paddle, "to_tensor", lambda x: own)
+    monkeypatch.setattr(paddle, "from_dlpack", lambda x: own)
+    assert frameworks.hazards("paddle", lambda do: do()) == []

@@ -163,3 +163,19 @@ def test_the_hazard_is_told(tf: Any) -> None:
 
     [told] = frameworks.hazards("tensorflow", trial)
     assert "SIGABRT" in told
+
+
+def test_examples(tf: Any) -> None:
+    """What the doctor tries."""
+    from candle import frameworks
+
+    made = frameworks.examples("tensorflow")
+    assert candle.asarray(made["tensorflow"]).tolist() == [[0.0] * 6] * 4
+
+
+def test_hazard_that_a_version_has_not(tf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from candle import frameworks
+
+    own = tf.zeros(1)
+    monkeypatch.setattr(tf.experimental.dlpack, "from_dlpack", lambda capsule: own)
+    assert frameworks.hazards("tensorflow", lambda do: do()) == []

@@ -53,3 +53,11 @@ def test_vectors_have_an_axis_more(wp: Any) -> None:
     x = wp.zeros(5, dtype=wp.vec3, device="cpu")
     assert candle.Tensor(x).shape == (5, 3)
     assert candle.Tensor(x).data_ptr() == x.ptr
+
+
+def test_examples(wp: Any) -> None:
+    """What the doctor tries."""
+    from candle import frameworks
+
+    made = frameworks.examples("warp")
+    assert candle.asarray(made["warp"]).tolist() == [[0.0] * 6] * 4

@@ -196,7 +196,7 @@ def _right(x: Any) -> Any:
     return candle.asarray(x).torch(copy=True)
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "tvm_ffi"])
+@pytest.mark.parametrize("name", ["torch", "jax", "tvm_ffi", "pyarrow"])
 def test_hazards_that_a_version_has_not(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = pytest.importorskip(name)
     if name == "torch":
@@ -204,6 +204,9 @@ def test_hazards_that_a_version_has_not(name: str, monkeypatch: pytest.MonkeyPat
     if name == "tvm_ffi":
         real = module.from_dlpack
         monkeypatch.setattr(module, "from_dlpack", lambda x: real(candle.tensor(x)))
+    if name == "pyarrow":
+        kind = module.fixed_shape_tensor
+        monkeypatch.setattr(module, "fixed_shape_tensor", lambda of, shape, **_: kind(of, shape))
     if name == "jax":
         module.config.update("jax_enable_x64", True)
     try:
@@ -264,3 +267,20 @@ def test_import_warns(tmp_path: Path, run_child: Callable[..., Any]) -> None:
     assert child.returncode == 0
     assert "RuntimeWarning: files of candle-nn" in child.stderr
     assert "pip uninstall candle-nn candle-dlpack" in child.stderr
+
+
+def test_hazard_of_jax_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that narrows nothing by itself has one hazard less, whichever way it says so."""
+    jax = pytest.importorskip("jax")
+    wide = jax.numpy.zeros(1).astype("float32")
+
+    def refuses(x: Any, copy: bool) -> Any:
+        raise ValueError("float64 needs x64")
+
+    told = {}
+    for name, function in (("refuses", refuses), ("narrows", lambda x, copy: wide)):
+        monkeypatch.setattr(jax.dlpack, "from_dlpack", function)
+        told[name] = frameworks.hazards("jax", doctor.trial)
+    assert len(told["refuses"]) == 1
+    assert told["narrows"][:-1] == told["refuses"]
+    assert "narrows 64-bit" in told["narrows"][-1]

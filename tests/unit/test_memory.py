@@ -68,6 +68,7 @@ def test_broadcast_and_sub_byte() -> None:
     small = candle.zeros(8, dtype="int4")
     assert candle.shares_memory(small, small[2:4])
     assert not candle.shares_memory(small[:4], small[4:])
+    assert candle.shares_memory(small[::4], small[2::4])  # by their ranges
 
 
 def test_too_hard_is_answered_by_ranges() -> None:

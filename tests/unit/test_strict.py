@@ -435,3 +435,14 @@ def test_left_in_another_context() -> None:
     context.run(block.__enter__)
     block.__exit__()
     context.run(grid().T.contiguous)
+
+
+def test_what_a_block_has_started_goes_on_after_it() -> None:
+    """A task of a block that is over is as free as any, though others are watched."""
+    with candle.strict():
+        context = contextvars.copy_context()
+    reversed_view = candle.zeros(3)[::-1]
+    with candle.trace() as moves:
+        context.run(reversed_view.contiguous)
+        reversed_view.contiguous()
+    assert [move.action for move in moves] == ["copy"]

@@ -49,11 +49,8 @@ def backend(base: type) -> type:
             return x.unsqueeze(new_position)
 
         def tile(self, x: Tensor, repeats: tuple[int, ...]) -> Tensor:
-            if all(extent == 1 or n == 1 for extent, n in zip(x.shape, repeats, strict=True)):
-                return x.broadcast_to([e * n for e, n in zip(x.shape, repeats, strict=True)])
-            import numpy as np
-
-            return _core.asarray(np.tile(x, repeats))
+            # einops repeats only axes of extent 1, which it has added; others would be refused.
+            return x.broadcast_to([e * n for e, n in zip(x.shape, repeats, strict=True)])
 
         def concat(self, tensors: list[Tensor], axis: int) -> Tensor:
             import numpy as np
