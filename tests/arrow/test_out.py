@@ -384,3 +384,11 @@ def test_round_trip_through_parquet_and_ipc() -> None:
         writer.write_table(table)
     file = pa.ipc.open_file(sink.getvalue()).read_all()
     assert candle.from_arrow(file, column="t", copy=False).tolist() == t.tolist()
+
+
+def test_wrong_calls() -> None:
+    pytest.importorskip("pyarrow")
+    with pytest.raises(ValueError, match='layout is "tensor" or "list", not \'rows\''):
+        candle.zeros(2).arrow(layout="rows")  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="type is an Arrow type, not 'float32'"):
+        candle.zeros(2).arrow(type="float32")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import struct
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from model_files import descriptors, mappings
 
 import candle
+from candle.io import npz
 from candle.testing import assert_no_leak
 
 if TYPE_CHECKING:
@@ -223,6 +226,10 @@ def files() -> dict[str, tuple[Callable[[Path], bytes], str]]:
         "encrypted": (in_directory(8, b"\1\0"), "'x' is encrypted; decrypt it first"),
         "a method unknown": (in_directory(10, b"\x63\0"), "zip file is broken.*not supported"),
         "a size too large": (in_directory(24, size("<I", len(X) + 2)), "bytes follow after"),
+        "two sizes": (
+            in_directory(16, size("<II", zlib.crc32(X[:-100]), len(X) - 100)),
+            "sizes contradict each other|ends after 1900 of 2000 bytes",
+        ),
         "a place beyond the end": (in_directory(42, size("<I", 10**6)), "zip file is broken"),
         "a place of something else": (in_directory(42, size("<I", 5)), "zip file is broken"),
         "another name there": (in_directory(46, b"y"), "zip file is broken"),
@@ -326,3 +333,15 @@ def test_inflated_straight_into_place(
     np.savez_compressed(small, x=np.ones(3, dtype))
     np.savez_compressed(path, x=np.ones(8 << 20, dtype))
     in_child(PEAK, str(path), str(small)).check()
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.EIO, "the disk is broken")])
+def test_what_is_no_fault_of_the_file(error: Exception) -> None:
+    """Want of memory, or a disk that fails, is told as it is."""
+
+    def fails() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        npz._unzipped(ValueError, fails)
+    assert caught.value is error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import gc
 import os
 import socket
 import stat
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, UserDict, namedtuple
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -18,6 +22,7 @@ from hypothesis import strategies as st
 from model_files import DTYPES, data_of, descriptors, header_of, names_in
 
 import candle
+from candle.io.replacing import Replacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,6 +200,40 @@ Point = namedtuple("Point", "x y")
 class Layer:
     weight: Any
     bias: Any
+
+
+def test_mappings_of_all_kinds(path: Path) -> None:
+    tree = MappingProxyType({"a": UserDict({"b": candle.ones(2)}), "c": np.zeros(1)})
+    assert sorted(saved(tree, path)) == ["a.b", "c"]
+
+
+def test_a_replacement_that_never_began(path: Path) -> None:
+    """Nothing is left of it."""
+    replacement = Replacement(path)
+    assert len(os.listdir(path.parent)) == 1  # noqa: PTH208
+    del replacement
+    gc.collect()
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("code", "raised"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_folders_that_are_not_synced(
+    path: Path, code: int, raised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems cannot; a disk that fails is told of, though the file is there."""
+    sync = os.fsync
+
+    def fsync(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(code, "no folders")
+        sync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    before = descriptors()
+    with pytest.raises(OSError, match="no folders") if raised else contextlib.nullcontext():
+        candle.save_safetensors({"x": candle.ones(2)}, path)
+    assert descriptors() == before
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
 
 
 def test_names_of_a_tree(path: Path) -> None:

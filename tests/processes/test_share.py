@@ -20,6 +20,7 @@ import pytest
 
 import candle
 from candle._native import _core
+from candle.testing import Producer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -470,3 +471,12 @@ def test_what_is_said_of_a_handle() -> None:
         False,
     )
     assert len(pickle.dumps(handle)) < 300
+
+
+def test_what_cannot_be_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    far = candle.from_dlpack(Producer(shape=(4,), device=(10, 0)).capsule())
+    with pytest.raises(BufferError, match="rocm:0"):
+        candle.share(far)
+    monkeypatch.delattr(os, "memfd_create")
+    with pytest.raises(OSError, match="pickle the tensor instead"):
+        candle.share(candle.zeros(2))

@@ -332,6 +332,13 @@ def test_numbers_that_no_element_can_be(dtype: str, number: int) -> None:
         assert (t == number).tolist() == [False, False]
 
 
+def test_streams_are_candles_to_order() -> None:
+    t = candle.zeros(2)
+    assert t.to_device("cpu", stream=None) is t
+    with pytest.raises(ValueError, match="leave stream= out"):
+        t.to_device("cpu", stream=1)
+
+
 def test_order_of_numbers_beyond_all_floats() -> None:
     """As in numpy: they are refused, where whether they are equal is known."""
     for dtype in (*FLOATS, "complex64"):

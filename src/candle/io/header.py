@@ -96,7 +96,7 @@ class _Twice(Exception):
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        for key, _ in pairs:  # the first that was there before
+        for key, _ in pairs:  # pragma: no branch - one of them was there before
             if key not in found:
                 raise _Twice(key)
             del found[key]
