@@ -474,6 +474,8 @@ def install() -> Any:
         for name in (Device, Stream, ExternalStream, Event, MemoryPointer, get_current_stream):
             setattr(cuda, name.__name__, name)
         cuda.is_available = is_available
+        cuda.runtime = _module("cupy.cuda.runtime")
+        cuda.runtime.getDeviceCount = lambda: _driver().device_count
         for name in (ndarray, empty, asarray, asnumpy, from_dlpack, is_available):
             setattr(cupy, name.__name__, name)
         cupy.array, cupy.cuda, cupy.__version__ = asarray, cuda, "14.2.0"
