@@ -266,7 +266,7 @@ def test_references_that_are_left() -> None:
 
 
 DESTRUCTOR = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer = ctypes.PyDLL(None).PyCapsule_GetPointer
 _pointer.restype, _pointer.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
 
 
