@@ -433,3 +433,30 @@ def test_without_a_guard_the_table_is_not_believed(in_child: Any, guard: str) ->
             assert t.tolist() == odd.resolve_conj().tolist()
         """
     ).check()
+
+
+def test_dtypes_of_torchs() -> None:
+    """What is given to torch's functions on devices."""
+    from candle import frameworks
+
+    assert frameworks.dtype_for("torch", candle.bfloat16) is torch.bfloat16
+    with pytest.raises(BufferError, match="torch has no int4"):
+        frameworks.dtype_for("torch", candle.int4)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, NotImplementedError])
+def test_storage_that_nobody_may_ask_for(error: type[Exception]) -> None:
+    """Of a kind of tensors that is to come: that they have no memory is not said of them."""
+    from candle.frameworks.torch import _no_memory
+
+    class Opaque:
+        def _is_zerotensor(self) -> bool:
+            return False
+
+        def numel(self) -> int:
+            return 1
+
+        def untyped_storage(self) -> Any:
+            raise error("Cannot access storage of OpaqueTensorImpl")
+
+    assert _no_memory(Opaque()) is None

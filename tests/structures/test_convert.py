@@ -348,6 +348,16 @@ def test_views_with_no_whole_are_copied_once() -> None:
     assert new[1][1, 0] == -1
 
 
+def test_read_only_views_for_who_would_write() -> None:
+    """One copy for all; of the one framework's there is a warning, of the other's none."""
+    pytest.importorskip("tvm_ffi")
+    table = frozen(np.arange(4.0))
+    (a, b), copies = copies_of(lambda: candle.convert([table, table[1:]], "tvm_ffi"))
+    assert [plan.nbytes for plan in copies] == [32]
+    assert candle.asarray(a).tolist() == table.tolist()
+    assert b.data_ptr() == a.data_ptr() + 8 != table.ctypes.data + 8
+
+
 def test_cast_views_whose_elements_lie_across_each_other() -> None:
     """They share bytes but no element, and are cast apart."""
     torch = pytest.importorskip("torch")

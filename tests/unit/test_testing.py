@@ -209,6 +209,26 @@ def test_taken_twice() -> None:
     assert producer.deletes == 1
 
 
+def test_slots_that_keep_their_word() -> None:
+    x = exchange_producer(Producer(shape=(4,)))
+    (table,) = exchange_api(type(x))
+    assert table.dltensor_from_py_object(x).data == x.producer.address
+    with table.from_py_object(x) as taken:
+        assert taken.info.data == x.producer.address
+    assert x.slot_calls == [
+        "dltensor_from_py_object_no_sync",
+        "managed_tensor_from_py_object_no_sync",
+    ]
+
+
+def test_memory_without_strides() -> None:
+    """Such capsules are row-major."""
+    producer = Producer(shape=(2, 3), strides=None)
+    t = candle.from_dlpack(producer)
+    assert shares_memory(producer, t)
+    assert not shares_memory(producer, candle.zeros((2, 3)))
+
+
 def test_thread_that_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     producer = Producer(shape=(4,))
     with monkeypatch.context() as patch:
