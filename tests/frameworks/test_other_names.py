@@ -107,10 +107,13 @@ def test_tensorflow_on_a_device_is_refused_by_name(where: tuple[int, int], words
     assert (plan is not None and plan.reasons[0].code == "foreign_device") == (where == (2, 0))
 
 
-@pytest.mark.parametrize("name", ["Tensor", "QTensor"])
-def test_classes_that_only_sound_like_it(name: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("builtins", "Tensor"), ("builtins", "QTensor"), ("cupy.cuda.stream", "Stream")],
+)
+def test_classes_that_only_sound_like_it(module: str, name: str) -> None:
     """HuggingFace candle's types say that they are Python's own; so may others."""
-    x = type(name, (), {"__module__": "builtins"})()
+    x = type(name, (), {"__module__": module})()
     with pytest.raises(TypeError, match=name):
         candle.asarray(x)
 
