@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ._native._core import Tensor
+    from .devices import Device
     from .engines import Engine
 
 __all__ = ["called", "delegate", "like_neighbours", "number_like", "takes_numbers"]
@@ -32,6 +32,7 @@ _WIDENED = {
     "clip",  # which ml_dtypes has not
 }
 _WIDENED_PARTS = ("linalg.", "fft.")
+_KINDS = ("bool", "uint", "int", "real", "complex")  # each takes those before it
 _WIDE = {"real": float32, "int": int64, "uint": uint64}
 
 
@@ -85,9 +86,21 @@ def called(
         named = {k: engine.unwrapped(x, place) for k, x in keywords.items() if k != "out"}
         written: dict[int, Any] = {}
         if out is not None:
+            if engine is not host:
+                _check_out(out, place)
+            if engine.calls is not None:  # torch gives `out` another shape, and writes beside it
+                return _written(out, engine.wrapped(function(*given, **named)), cast="same kind")
             named["out"] = engine.destinations(out, written)
         found = engine.wrapped(function(*given, **named), written)
     return found if rounded is None else _rounded(found, rounded)
+
+
+def _check_out(out: Any, place: Device | None) -> None:
+    for t in out if isinstance(out, tuple) else (out,):
+        if not isinstance(t, _core.Tensor):
+            raise TypeError(f"out= is a Tensor on {place}, where the operands are, not {type(t)}")
+        if t.device is not place:
+            raise ValueError(f"out= is on {t.device}, and the operands are on {place}")
 
 
 def _is_narrow(out: Any) -> bool:
@@ -96,10 +109,14 @@ def _is_narrow(out: Any) -> bool:
     return isinstance(t, _core.Tensor) and t.dtype.kind == "real" and not t.dtype.typestr
 
 
-def _written(out: Any, found: Tensor) -> Tensor:
-    t: Tensor = out[0] if isinstance(out, tuple) else out
+def _written(out: Any, found: Any, cast: str = "any") -> Any:
+    if isinstance(out, tuple) and isinstance(found, tuple) and len(out) == len(found):
+        return tuple([_written(t, x, cast) for t, x in zip(out, found, strict=True)])
+    [t] = out if isinstance(out, tuple) else (out,)
     if t.shape != found.shape:
         raise ValueError(f"out= has the shape {t.shape}, and the result {found.shape}")
+    if cast != "any" and _KINDS.index(t.dtype.kind) < _KINDS.index(found.dtype.kind):
+        raise TypeError(f"out= is {t.dtype}, which does not take the result's {found.dtype}")
     _core.assign(t, found)
     return t
 

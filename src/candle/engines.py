@@ -13,7 +13,7 @@ from .ledger import permit_unasked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from types import ModuleType
     from typing import Any
@@ -72,6 +72,11 @@ class Engine:
         self._namespace: ModuleType | None = None
 
     @property
+    def calls(self) -> ModuleType | None:
+        """How it does what numpy's functions mean, where its own of the same names may not."""
+        return None if self is host else frameworks.target_of(self.name).calls
+
+    @property
     def module(self) -> ModuleType:
         """The library."""
         __import__(self.name)
@@ -88,25 +93,63 @@ class Engine:
 
     def standard(self, name: str, part: str = "") -> Any:
         """Give one of the standard's functions; `part` names the extension that it is of."""
-        return getattr(getattr(self.namespace, part) if part else self.namespace, name)
+        found = getattr(getattr(self.namespace, part) if part else self.namespace, name)
+        calls = self.calls
+        return found if calls is None else calls.standard(found, f"{part}.{name}" if part else name)
 
-    def like(self, function: Any) -> Any:
-        """Give the library's function that does what one of numpy's does.
+    def like(self, function: Any, method: str = "__call__") -> Any:
+        """Give the library's function that does what one of numpy's does, or a method of a ufunc.
 
         Raises
         ------
         TypeError
-            If it has none of that name.
+            If it has none that does.
         """
+        universal = type(function).__name__ == "ufunc"
         if self is host:
-            return function
-        found: Any = self.module
+            return getattr(function, method) if universal else function
         path = [*getattr(function, "__module__", "numpy").split(".")[1:], function.__name__]
-        for name in path:
+        calls = self.calls
+        if calls is not None:
+            return calls.like(".".join(path), method, universal=universal)
+        found: Any = self.module
+        for name in path if method == "__call__" else [*path, method]:
             found = getattr(found, name, None)
         if found is None:
             raise TypeError(f"{self.name} has no {'.'.join(path)}; t.to('cpu') is numpy's")
         return found
+
+    def operation(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Give what does as one of Python's operators does."""
+        calls = self.calls
+        return function if calls is None else calls.operation(function)
+
+    def compute_in_place(
+        self, function: Callable[[Any, Any], Any], t: Tensor, other: Any, place: Device | None
+    ) -> None:
+        """Do as one of Python's operators in place does, in a tensor's memory."""
+        array, operand = self.take_to_write(t), self.unwrapped(other, place)
+        calls = self.calls
+        if calls is not None:
+            calls.in_place(function, array, operand)
+            return
+        found = function(array, operand)
+        if found is not array:  # of operators that the library has not in place
+            array[...] = found
+
+    def index(self, index: Any, place: Device | None, array: Any) -> Any:
+        """Give an index by masks and integers as the library's own array takes it."""
+        found = self.unwrapped(index, place)
+        calls = self.calls
+        return found if calls is None else calls.index(found, array)
+
+    def assign(self, t: Tensor, index: Any, items: Tensor, place: Device | None) -> None:
+        """Write to the elements that an index by masks and integers chooses."""
+        array, given = self.take_to_write(t), self.take(items, place)
+        calls = self.calls
+        if calls is not None:
+            given = calls.apart(array, given)
+        array[self.index(index, place, array)] = given
 
     def place(self, *arguments: Any) -> Device | None:
         """Give the device that some arguments are computed with on: the first one's that has one.
@@ -138,8 +181,13 @@ class Engine:
         if place is not None and t.device is not place:
             permit_unasked(_core.plan_in(t, None, place)[1])
             t = _core.from_dlpack(t, device=place)
-        # It is only read, so that torch and cupy need not have a copy of what is read-only.
-        return frameworks.target_of(self.name).give(t, False if t.readonly else None)
+        # It is only read, so that torch and cupy need not have a copy of what is read-only, but for
+        # axes that run backwards, which they have not.
+        target = frameworks.target_of(self.name)
+        copied = t.readonly and any(stride < 0 for stride in t.stride)
+        if copied and target.demand is not None:
+            permit_unasked(_core.plan_out(t, target.demand))
+        return target.give(t, copied if t.readonly else None)
 
     def take_to_write(self, t: Tensor) -> Any:
         """Give the library's array over a tensor's memory, to write.
@@ -201,7 +249,8 @@ class Engine:
             return [self.wrapped(item, given) for item in x]
         if not has_memory(x) or not frameworks.has_numbers(x):
             return x
-        return _core.asarray(x)
+        calls = self.calls
+        return _core.asarray(x if calls is None else calls.plain(x))
 
 
 host: Engine = Engine("numpy")

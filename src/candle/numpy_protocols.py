@@ -49,7 +49,7 @@ class _Protocols:
         if any(has_own_operators(type(x)) for x in (*inputs, *(out or ()))):
             return NotImplemented  # theirs has to
         engine = engine_for(inputs, out, list(keywords.values()))
-        function = getattr(engine.like(ufunc), method)
+        function = engine.like(ufunc, method)
         arguments = list(inputs)
         if engine is host and method in ("__call__", "outer"):
             arguments = list(like_neighbours(inputs))

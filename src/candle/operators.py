@@ -10,6 +10,7 @@ from ._native._core import Tensor
 from .attaching import put
 from .creation import full
 from .delegating import called, number_like
+from .devices import cpu
 from .dtypes import complex128, float32, float64, int64
 from .engines import engine_for, has_memory
 
@@ -42,7 +43,8 @@ def _operand(t: Tensor, other: Any) -> Any:
         return other
     if isinstance(other, (bool, int, float, complex)):
         # numpy would make it a float64, or an int8, beside dtypes that it has not itself.
-        return other if t.dtype.typestr else number_like(other, t.dtype)
+        plain = t.dtype.typestr or t.device is not cpu
+        return other if plain else number_like(other, t.dtype)
     if has_own_operators(type(other)):
         return NotImplemented
     if isinstance(other, (list, tuple)):
@@ -93,7 +95,8 @@ def _divided(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _computed(function: Callable[..., Any], *operands: Any) -> Any:
-    return called(engine_for(*operands), function, function.__name__, operands, {})
+    engine = engine_for(*operands)
+    return called(engine, engine.operation(function), function.__name__, operands, {})
 
 
 def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -105,7 +108,7 @@ def _in_place(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         engine = engine_for(self)
         place = engine.place(self)
         with engine.on(place):
-            function(engine.take_to_write(self), engine.unwrapped(operand, place))
+            engine.compute_in_place(function, self, operand, place)
         return self
 
     return operate
@@ -149,7 +152,10 @@ def _compared(function: Callable[[Any, Any], Any], t: Tensor, number: Any) -> An
     quick = _on_host(function, t, number) if isinstance(number, float) else None
     if quick is not None:
         return quick
-    if isinstance(number, int):
+    if t.device is not cpu:
+        if isinstance(number, int) and t.dtype.kind in ("real", "complex"):
+            number = float(number)
+    elif isinstance(number, int):
         if t.dtype.kind in ("real", "complex"):
             if number.bit_length() > 63:  # ml_dtypes take no longer ints
                 number = _asarray(float(number), dtype=float64)
@@ -157,7 +163,7 @@ def _compared(function: Callable[[Any, Any], Any], t: Tensor, number: Any) -> An
             number = _asarray(min(max(number, -1 << 62), 1 << 62), dtype=int64)
     elif isinstance(number, float) and not t.dtype.typestr:
         number = _asarray(number, dtype=float64)
-    return called(engine_for(t), function, function.__name__, (t, number), {})
+    return _computed(function, t, number)
 
 
 for _name in (
@@ -194,7 +200,9 @@ def _pick(t: Tensor, index: Any) -> Tensor:
     engine = engine_for(t, index)
     place = engine.place(t, index)
     with engine.on(place):
-        return _asarray(engine.take(t, place)[engine.unwrapped(index, place)])
+        array = engine.take(t, place)
+        found: Tensor = engine.wrapped(array[engine.index(index, place, array)])
+        return found
 
 
 def _place(t: Tensor, index: Any, value: Any) -> None:
@@ -203,9 +211,7 @@ def _place(t: Tensor, index: Any, value: Any) -> None:
     engine = engine_for(t)
     place = engine.place(t)
     with engine.on(place):
-        array = engine.take_to_write(t)
-        items = engine.take(_asarray(value, dtype=t.dtype, device=t.device), place)
-        array[engine.unwrapped(index, place)] = items
+        engine.assign(t, index, _asarray(value, dtype=t.dtype, device=t.device), place)
 
 
 _core.register(pick=_pick, place=_place)

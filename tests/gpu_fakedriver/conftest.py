@@ -111,3 +111,35 @@ def torch(driver: fake_driver.Driver | None, balanced: None) -> Any:
 
     fake_torch_cuda.install()
     return module
+
+
+@pytest.fixture
+def computing(torch: Any, driver: fake_driver.Driver | None) -> Iterator[Any]:
+    """`fake_torch_cuda` with functions; cupy, its stand-in, is there too. None in the parent."""
+    if torch is None:
+        yield None
+        return
+    import fake_cupy
+    import fake_torch_cuda
+    import fake_torch_functions as functions
+
+    fake_cupy.install()
+    functions.install()
+    fake_torch_cuda.called.clear()
+    fake_torch_cuda.crossed.clear()
+    yield fake_torch_cuda
+    functions.failed.clear()
+    fake_torch_cuda.called.clear()
+    assert driver is not None
+    driver.drain()
+    gc.collect()
+
+
+@pytest.fixture
+def alone(computing: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The same, where cupy is not installed."""
+    if isolation.is_child():
+        from candle.cuda import by_torch, provider
+
+        monkeypatch.setattr(provider, "_loaded", {"cupy": None, "torch": by_torch.provider()})
+    return computing

@@ -15,9 +15,9 @@ Memory of the host is pinned where it is the driver's pinned memory. What `pin_m
 not.
 
 Not as torch's: there is no caching allocator (memory is freed at once when the last reference and
-the last kernel go), no arithmetic and no printing of values. `current_work_stream` of the C
-exchange table is compiled in: it gives NULL whatever stream is current. `torch.version.cuda` is
-None, and CUDA graphs and `torch.accelerator` are left out.
+the last kernel go), no arithmetic (`fake_torch_functions` adds it) and no printing of values.
+`current_work_stream` of the C exchange table is compiled in: it gives NULL whatever stream is
+current. `torch.version.cuda` is None, and CUDA graphs and `torch.accelerator` are left out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import contextlib
 import ctypes
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import fake_driver
 import races
@@ -57,6 +57,31 @@ _DTYPES = {
 
 recorded: list[tuple[int, int]] = []
 """What `record_stream` was told: the address of a tensor's storage, and a stream's handle."""
+
+
+class Called(NamedTuple):
+    """An operation whose kernel was queued, or that gave Python a number.
+
+    Attributes
+    ----------
+    name
+        ``"aten.add.out"``.
+    addresses
+        Of the tensors that it read or wrote.
+    stream
+        The handle of the stream that it was queued on.
+    """
+
+    name: str
+    addresses: frozenset[int]
+    stream: int
+
+
+called: list[Called] = []
+"""In order. Views are not among them."""
+
+crossed: list[str] = []
+"""Copies between the host and a device, by torch: ``"to the host"``, ``"to the device"``."""
 
 
 class _State:
@@ -311,7 +336,7 @@ def _empty(size: Sequence[int], **keywords: Any) -> torch.Tensor:
     return _empty_strided(size, compact_strides(size), **keywords)
 
 
-def _bytes_of(x: torch.Tensor) -> torch.Tensor:
+def bytes_of(x: torch.Tensor) -> torch.Tensor:
     """A tensor on the CPU over what kernels see of one on a device."""
     if x.device.type == "cpu" or x.numel() == 0:
         return x if x.device.type == "cpu" else torch.empty(x.shape, dtype=x.dtype)
@@ -326,10 +351,18 @@ def _bytes_of(x: torch.Tensor) -> torch.Tensor:
         device=(1, 0),
     )
     host: torch.Tensor = torch._C._from_dlpack(capsule)
-    return host
+    host = host.conj() if x.is_conj() else host
+    return torch._neg_view(host) if x.is_neg() else host
 
 
-def _launch(kernel: Callable[[], object], on: torch.Tensor) -> None:
+def note(operation: Any, *tensors: torch.Tensor) -> None:
+    """Add to what was `called`."""
+    there = [x for x in tensors if x.is_cuda]
+    stream = current_stream(there[0].device if there else None).cuda_stream
+    called.append(Called(str(operation), frozenset(x.data_ptr() for x in there), stream))
+
+
+def launch(kernel: Callable[[], object], on: torch.Tensor) -> None:
     stream = current_stream(on.device)
     _state.driver.launch(stream.cuda_stream, kernel, delay_us=0, device=stream.device.index)
 
@@ -340,12 +373,16 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
     Between devices the current streams of both wait for each other, before and behind.
     """
     where = self if self.is_cuda else src
+    if not (self.is_cuda and src.is_cuda):
+        crossed.append("to the device" if self.is_cuda else "to the host")
     source = src if src.is_cuda else src.clone()
     across = self.is_cuda and src.is_cuda and self.device != src.device
     here, there = current_stream(where.device), current_stream(src.device if across else None)
     if across:
         here.wait_stream(there)
-    _launch(lambda: _bytes_of(self).copy_(_bytes_of(source)), where)
+    note("aten.copy_", self, src)
+    target, source = self.detach(), source.detach()  # their shapes are those of now
+    launch(lambda: bytes_of(target).copy_(bytes_of(source)), where)
     if across:
         there.wait_stream(here)
     if not self.is_cuda:
@@ -354,13 +391,17 @@ def _copy(self: torch.Tensor, src: torch.Tensor, non_blocking: bool = False) -> 
 
 
 def _fill(self: torch.Tensor, value: Any) -> torch.Tensor:
-    _launch(lambda: _bytes_of(self).fill_(value), self)
+    note("aten.fill_", self)
+    target = self.detach()
+    launch(lambda: bytes_of(target).fill_(value), self)
     return self
 
 
 def _flip(self: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
     out = torch.empty_like(self)
-    _launch(lambda: _bytes_of(out).copy_(_bytes_of(self).flip(dims)), self)
+    note("aten.flip", self, out)
+    source, target = self.detach(), out.detach()
+    launch(lambda: bytes_of(target).copy_(bytes_of(source).flip(dims)), self)
     return out
 
 

@@ -94,10 +94,15 @@ def library_for(*tensors: Tensor) -> str:
     BufferError
         Where none is installed.
     """
-    for name in _in_turn(tensors):
-        if _load(name) is not None:
+    there = [name for name in _in_turn(tensors) if _load(name) is not None]
+    if not there:
+        raise BufferError(_NONE)
+    dtypes = {t.dtype for t in tensors}
+    for name in there:
+        found = _load(name)
+        if found is not None and all(found.knows(dtype) for dtype in dtypes):
             return name
-    raise BufferError(_NONE)
+    return there[0]  # which says what it lacks
 
 
 def device_count() -> int:

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from types import ModuleType
     from typing import Any, Literal
 
     from .._native._core import Demand, Tensor
@@ -94,11 +95,15 @@ class Target:
     numbers : bool
         Whether its functions give numbers in place of tensors without axes.
     guard : callable, optional
-        Makes a CUDA device current, by number: a context manager. None: it computes where its
-        tensors are, whatever device is current.
+        Goes around what it computes on a CUDA device, by number: a context manager, which may make
+        the device current. None: there is nothing to do.
+    calls : module, optional
+        How it computes what numpy's functions, operators and indices mean, with the functions of
+        `torch_calls`. None: by functions, operators and indices of the same names.
     """
 
     __slots__ = (
+        "calls",
         "demand",
         "devices",
         "give",
@@ -128,6 +133,7 @@ class Target:
         tell: Callable[[], None] | None = None,
         numbers: bool = False,
         guard: Callable[[int], AbstractContextManager[object]] | None = None,
+        calls: ModuleType | None = None,
     ) -> None:
         self.name: str = name
         self.types: tuple[type, ...] = types
@@ -141,3 +147,4 @@ class Target:
         self.tell: Callable[[], None] | None = tell
         self.numbers: bool = numbers
         self.guard: Callable[[int], AbstractContextManager[object]] | None = guard
+        self.calls: ModuleType | None = calls

@@ -276,6 +276,8 @@ def target() -> Target:
     """Import torch: read-only memory is copied, or shared on the caller's word."""
     import torch
 
+    from . import torch_calls
+
     return Target(
         "torch",
         types=(torch.Tensor,),
@@ -285,6 +287,8 @@ def target() -> Target:
         natively="torch",
         read_only=False,
         tell=_tell_read_only,
+        guard=torch_calls.Guard,
+        calls=torch_calls,
     )
 
 

@@ -1,0 +1,128 @@
+"""numpy's functions by the standard's and torch's names: those that mean the same."""
+
+from __future__ import annotations
+
+__all__ = ["DIRECT", "FLOATING", "FUNCTIONS", "RENAMED", "SAME"]
+
+# Universal functions that the standard has by the same name.
+SAME = frozenset(
+    """
+    add bitwise_and bitwise_or bitwise_xor ceil copysign cos cosh divide equal exp expm1 floor
+    floor_divide greater greater_equal hypot isfinite isinf isnan less less_equal log log10 log1p
+    log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum multiply
+    negative nextafter not_equal positive reciprocal remainder sign signbit sin sinh sqrt square
+    subtract tan tanh trunc vecdot
+    """.split()  # noqa: SIM905
+)
+
+# By another.
+RENAMED = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "conjugate": "conj",
+    "fabs": "abs",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "power": "pow",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+}
+
+# Those that torch has and the standard has not.
+DIRECT = {
+    **{name: name for name in ("deg2rad", "exp2", "fmax", "fmin", "fmod", "gcd", "heaviside")},
+    **{name: name for name in ("lcm", "logaddexp2", "rad2deg")},
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
+
+# Of those by other names, the ones that make float64 of integers in numpy.
+FLOATING = {
+    *("deg2rad", "degrees", "exp2", "fabs", "heaviside", "logaddexp2", "rad2deg", "radians", "rint")
+}
+
+# numpy's name, ">" and the standard's, or torch's after a dot, where that is another; then numpy's
+# parameters in order, in the words of `torch_numpy._bound`.
+_ROWS = """
+all any max min = *a axis - keepdims
+amax>max amin>min = *a axis - keepdims
+argmax argmin = *a axis - keepdims
+argsort sort = *a axis
+array_split>.tensor_split = *ary *indices_or_sections axis=dim
+atleast_1d>.atleast_1d atleast_2d>.atleast_2d atleast_3d>.atleast_3d = **arys
+broadcast_arrays = **args
+broadcast_to = *array *shape
+clip = *a a_min=min a_max=max - min max
+column_stack>.column_stack hstack>.hstack vstack>.vstack dstack>.dstack = *tup
+concatenate>concat = *arrays axis
+copy>.clone = *a
+count_nonzero = *a axis keepdims
+cross>linalg.cross = *a *b - - - axis=axis:-1
+cumprod>cumulative_prod cumsum>cumulative_sum = *a axis dtype
+cumulative_prod cumulative_sum = *x axis dtype - include_initial
+diag>.diag = *v k=diagonal
+diagonal>.diagonal = *a offset axis1=dim1 axis2=dim2
+diff = *a n axis prepend append
+einsum>.einsum = **operands
+expand_dims = *a axis
+flip = *m axis
+fliplr>.fliplr flipud>.flipud = *m
+full_like = *a *fill_value dtype
+imag real = *val
+isclose>.isclose allclose>.allclose = *a *b rtol atol equal_nan
+isin = *element *test_elements
+kron>.kron = *a *b
+matrix_transpose = *x
+mean = *a axis - - keepdims
+meshgrid = **xi indexing
+moveaxis = *a *source *destination
+nan_to_num>.nan_to_num = *x - nan posinf neginf
+nonzero = *a
+ones_like zeros_like empty_like = *a dtype
+prod sum = *a axis dtype - keepdims
+ravel>.ravel = *a
+repeat = *a *repeats axis
+reshape = *a *shape
+roll = *a *shift axis
+rot90>.rot90 = *m k axes=dims
+round>.round around>.round = *a decimals
+searchsorted = *a *v side sorter
+stack = *arrays axis
+std var = *a axis - - ddof=correction keepdims correction
+swapaxes>.swapaxes = *a *axis1 *axis2
+take = *a *indices axis
+take_along_axis = *arr *indices axis
+tensordot = *a *b axes
+tril triu = *m k
+unique>unique_values = *ar
+unique_counts unique_inverse unique_values = *x
+unstack = *x axis
+linalg.cholesky linalg.det linalg.eigh linalg.eigvalsh linalg.inv = *a
+linalg.pinv linalg.slogdet = *a
+linalg.svdvals linalg.matrix_norm linalg.vector_norm linalg.matrix_transpose = *x
+linalg.diagonal linalg.trace = *x offset
+linalg.cross linalg.outer linalg.vecdot linalg.matmul = *x1 *x2
+linalg.matrix_power = *a *n
+linalg.matrix_rank = *A
+linalg.norm>.linalg.norm = *x ord axis=dim keepdims=keepdim
+linalg.qr = *a mode
+linalg.solve = *a *b
+linalg.svd = *a full_matrices
+linalg.tensordot = *a *b axes
+fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft = *a n axis norm
+fft.fftn fft.ifftn fft.rfftn fft.irfftn = *a s axes norm
+fft.fftshift fft.ifftshift = *x axes
+"""
+
+FUNCTIONS: dict[str, tuple[str, str]] = {}
+for _line in _ROWS.strip().splitlines():
+    _names, _, _takes = _line.partition(" = ")
+    for _name in _names.split():
+        _numpys, _, _others = _name.partition(">")
+        FUNCTIONS[_numpys] = (_others or _numpys, _takes)

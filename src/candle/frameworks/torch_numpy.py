@@ -1,0 +1,224 @@
+"""numpy's functions, computed by torch.
+
+torch has most of numpy's names, and not always numpy's meaning: `torch.std` divides by one less,
+`torch.equal` gives one bool, `torch.split` takes sizes, `torch.sort` gives a pair. So they are
+called by way of the standard's; what has no counterpart that means the same is refused.
+"""
+
+from __future__ import annotations
+
+from ..dtypes import as_dtype
+from .torch_calls import REMEDY, as_floats, is_integral, of_standard, operation, torch_module
+from .torch_names import DIRECT, FLOATING, FUNCTIONS, RENAMED, SAME
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["like"]
+
+_REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
+_RUNNING = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
+
+
+def like(path: str, method: str = "__call__", *, universal: bool = False) -> Any:
+    """Give what does as one of numpy's functions does.
+
+    Parameters
+    ----------
+    path : str
+        Its name below ``numpy``: ``"linalg.inv"``.
+    method : str
+        Of a universal function: ``"__call__"``, ``"reduce"``, ``"accumulate"`` or ``"outer"``.
+    universal : bool
+        Whether it is one.
+
+    Raises
+    ------
+    TypeError
+        If torch has none that means the same.
+    """
+    if universal:
+        return _arrays_only(path, _universal(path, method))
+    if path in _OWN:
+        return _arrays_only(path, _OWN[path])
+    if path not in FUNCTIONS:
+        raise TypeError(f"torch has no {path} that means numpy's; {REMEDY}")
+    return _arrays_only(path, _bound(path, *FUNCTIONS[path]))
+
+
+def _arrays_only(path: str, function: Any) -> Any:
+    """Give a function that tells in candle's words of arguments that torch does not take."""
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            return function(*arguments, **keywords)
+        except (AttributeError, TypeError) as error:  # of a number in an array's place, and so on
+            said = str(error).partition("\n")[0]
+            if REMEDY in said:
+                raise
+            raise TypeError(f"torch's {path} does not take that: {said}; {REMEDY}") from error
+
+    return run
+
+
+def _universal(name: str, method: str) -> Any:
+    shown = name if method == "__call__" else f"{name}.{method}"
+    refused = TypeError(f"torch has no {shown} that means numpy's; {REMEDY}")
+    if method in ("reduce", "accumulate"):
+        found = (_REDUCTIONS if method == "reduce" else _RUNNING).get(name)
+        if found is None:
+            raise refused
+        takes = (
+            "*array axis=axis:0 dtype - keepdims"
+            if name in _RUNNING
+            else "*array axis=axis:0 - - keepdims"
+        )
+        return _bound(shown, found, takes)
+    function: Any
+    if name == "reciprocal":
+        function = _reciprocal
+    elif name in DIRECT:
+        direct = getattr(torch_module(), DIRECT[name])
+        function = _of_floats(direct) if name in FLOATING else direct
+    elif name == "divmod":
+        function = operation(divmod)
+    else:
+        standards = name if name in SAME else RENAMED.get(name)
+        if standards is None:
+            raise refused
+        function = of_standard(standards)
+        function = _of_floats(function) if name in FLOATING else function
+    if method not in ("__call__", "outer"):
+        raise refused
+
+    def run(*inputs: Any, **keywords: Any) -> Any:
+        _refuse_more(shown, keywords)
+        if method == "outer":
+            first, second = inputs
+            inputs = (first.reshape(*first.shape, *[1] * second.dim()), second)
+        return function(*inputs)
+
+    return run
+
+
+def _of_floats(function: Any) -> Any:
+    return lambda *inputs: function(*map(as_floats, inputs))
+
+
+def _tiled(A: Any, reps: Any) -> Any:
+    return of_standard("tile")(A, (reps,) if isinstance(reps, int) else tuple(reps))
+
+
+def _reciprocal(x: Any) -> Any:
+    if is_integral(x):
+        raise TypeError(f"torch has no reciprocal of integers that means numpy's; {REMEDY}")
+    return of_standard("reciprocal")(x)
+
+
+def _transposed(a: Any, axes: Any = None) -> Any:
+    return a.permute(tuple(reversed(range(a.dim()))) if axes is None else tuple(axes))
+
+
+def _squeezed(a: Any, axis: Any = None) -> Any:
+    return torch_module().squeeze(a) if axis is None else of_standard("squeeze")(a, axis=axis)
+
+
+def _traced(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return of_standard("sum")(torch_module().diagonal(a, offset, axis1, axis2), axis=-1)
+
+
+def _outer(a: Any, b: Any) -> Any:
+    return of_standard("linalg.outer")(a.reshape(-1), b.reshape(-1))
+
+
+def _dot(a: Any, b: Any) -> Any:
+    if a.dim() == 0 or b.dim() == 0:
+        return of_standard("multiply")(a, b)
+    if b.dim() > 2:
+        raise TypeError(f"torch has no dot for more than two axes that means numpy's; {REMEDY}")
+    return of_standard("matmul")(a, b)
+
+
+def _chosen(condition: Any, x: Any = None, y: Any = None) -> Any:
+    return of_standard("nonzero")(condition) if x is None else of_standard("where")(condition, x, y)
+
+
+_OWN = {
+    "dot": _dot,
+    "outer": _outer,
+    "squeeze": _squeezed,
+    "tile": _tiled,
+    "trace": _traced,
+    "transpose": _transposed,
+    "where": _chosen,
+}
+
+
+def _refuse_more(path: str, keywords: dict[str, Any]) -> None:
+    for name, value in keywords.items():
+        if value is not None and type(value).__name__ != "_NoValueType":
+            raise TypeError(f"torch's {path} takes no {name}=; {REMEDY}")
+
+
+def _bound(path: str, target: str, takes: str) -> Any:
+    """Give a function that takes numpy's parameters and calls torch's, or the standard's.
+
+    `takes` has a word for each of numpy's parameters, in order: ``*x`` goes on by its place, ``x``
+    by its name, ``x=y`` by another, ``x=y:0`` with another default; ``-`` is one that torch has
+    not; ``**x`` is whatever is left.
+    """
+    words = takes.split()
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        function: Any = torch_module() if target[:1] == "." else None
+        if function is None:
+            function = of_standard(target)
+        else:
+            for part in target[1:].split("."):
+                function = getattr(function, part)
+        placed: list[Any] = []
+        named: dict[str, Any] = {}
+        rest = list(arguments)
+        for word in words:
+            if word[:2] == "**":
+                placed += rest
+                rest.clear()
+                continue
+            name, _, other = word.lstrip("*").partition("=")
+            other, _, default = other.partition(":")
+            if rest:
+                value = rest.pop(0)
+            elif name in keywords:
+                value = keywords.pop(name)
+            elif default:
+                value = int(default)
+            else:
+                continue
+            if type(value).__name__ == "_NoValueType":
+                continue
+            if word == "-":
+                _refuse_more(path, {"further argument": value})
+            elif word[0] == "*":
+                placed.append(value)
+            elif name == "dtype":
+                if value is not None:
+                    named["dtype"] = _dtype(value)
+            else:
+                named[other or name] = value
+        _refuse_more(path, {"further argument": rest[0]} if rest else keywords)
+        return function(*placed, **named)
+
+    return run
+
+
+def _dtype(value: Any) -> Any:
+    torch = torch_module()
+    return value if isinstance(value, torch.dtype) else getattr(torch, as_dtype(value).name)
