@@ -7,6 +7,7 @@ A build hook of hatchling, which drives setuptools' ``build_ext``. Environment v
 - ``CANDLE_DEBUG=1``: no optimisation, assertions on.
 - ``CANDLE_COVERAGE=1``: counts of lines and branches for gcov, which lie beside the objects.
 - ``CANDLE_SANITIZE=1``: address and undefined-behaviour sanitizers, assertions on.
+- ``CANDLE_SANITIZE=thread``: the thread sanitizer, assertions on.
 - ``CANDLE_WERROR=1``: more warnings, each an error.
 - ``CANDLE_CXXFLAGS``, ``CANDLE_LDFLAGS``: further flags of the compiler and the linker.
 - ``CANDLE_JOBS``: compilers at a time; by default one for each processor.
@@ -44,9 +45,12 @@ DEBUG = ["-O0", "-g", "-UNDEBUG"]
 # Functions stay functions: gcov tells by them what ran.
 COVERAGE = ["-O1", "-g0", "-DNDEBUG", "--coverage", "-fno-inline"]
 COVERAGE_LINKER = ["--coverage", "-Wl,-u,__gcov_dump,-u,__gcov_reset"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZERS = {
+    "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"],
+    "thread": ["-fsanitize=thread"],
+}
 # Python brings -fwrapv as well, with which no overflow would be reported.
-SANITIZE = ["-O1", "-g", "-UNDEBUG", "-fno-wrapv", "-fno-omit-frame-pointer", *SANITIZERS]
+SANITIZE = ["-O1", "-g", "-UNDEBUG", "-fno-wrapv", "-fno-omit-frame-pointer"]
 
 # The same of clang-cl. Elsewhere Python brings -fwrapv; some of what setuptools gives Microsoft's
 # compiler clang does not use.
@@ -91,10 +95,22 @@ def enabled(name: str) -> bool:
     return os.environ.get(name, "0") not in ("", "0")
 
 
+def sanitizers() -> list[str]:
+    """Give the flags of the sanitizers that are asked for, which the linker takes too."""
+    if not enabled("CANDLE_SANITIZE"):
+        return []
+    name = os.environ["CANDLE_SANITIZE"]
+    if name not in SANITIZERS:
+        raise ValueError(f"CANDLE_SANITIZE is {name!r}: give one of {', '.join(SANITIZERS)}")
+    return SANITIZERS[name]
+
+
 def variant() -> str:
     """Name of what is built: objects of other flags or of another Python are kept beside it."""
     kinds = ("coverage", "sanitize", "debug")
     kind = next((kind for kind in kinds if enabled(f"CANDLE_{kind.upper()}")), "release")
+    if kind == "sanitize" and os.environ["CANDLE_SANITIZE"] == "thread":
+        kind = "sanitize-thread"
     return f"{kind}-{sysconfig.get_config_var('SOABI')}"
 
 
@@ -171,7 +187,7 @@ def compile_core(native: Path, out: Path, objects: Path) -> Path:
             self.compiler.compile = Incremental(self.compiler, native)
             super().build_extensions()
 
-    linker_flags = SANITIZERS if enabled("CANDLE_SANITIZE") else []
+    linker_flags = sanitizers()
     if enabled("CANDLE_COVERAGE"):
         linker_flags = COVERAGE_LINKER
     core = Extension(
@@ -208,14 +224,14 @@ def take_clang(compiler: Any, platform: str) -> None:
 
 def compile_flags(cl: bool) -> list[str]:
     """Give the flags that the environment variables ask for."""
-    sanitize, debug = enabled("CANDLE_SANITIZE"), enabled("CANDLE_DEBUG")
+    sanitize, debug = sanitizers(), enabled("CANDLE_DEBUG")
     if sanitize and cl:
         raise RuntimeError("CANDLE_SANITIZE is for Linux: build without it")
     flags = list(CL_COMMON if cl else COMMON)
     if enabled("CANDLE_COVERAGE"):
         flags += COVERAGE
     elif sanitize:
-        flags += SANITIZE
+        flags += [*SANITIZE, *sanitize]
     elif cl:
         flags += CL_DEBUG if debug else CL_RELEASE
     else:

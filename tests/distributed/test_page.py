@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import children
 import engines
+import pages
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "processes.md"
-PROGRAMS = [
-    (section.partition("\n")[0], code)
-    for section in PAGE.read_text().split("\n## ")
-    for code in re.findall(r"^```py\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-]
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAMS = dict(zip(("Ray", "Dask", "MPI"), pages.blocks("py", "docs/processes.md"), strict=True))
 PACKAGES = {"Ray": "ray", "Dask": "distributed", "MPI": "mpi4py"}
 
 
-def test_every_program_is_found() -> None:
-    assert [name for name, _ in PROGRAMS] == list(PACKAGES)
-
-
-@pytest.mark.parametrize(("name", "code"), PROGRAMS, ids=[name for name, _ in PROGRAMS])
-def test_program(name: str, code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, tmp_path: Path) -> None:
     if find_spec(PACKAGES[name]) is None:
         pytest.skip(f"{PACKAGES[name]} is not installed")
     program = tmp_path / "program.py"
-    program.write_text(code)
+    program.write_text(PROGRAMS[name].code)
     if name == "MPI":
         engines.mpirun(2, program).check(quiet=False)
         return

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import re
 import sys
 import threading
 import types
 import weakref
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pages
 import pytest
 from fake_driver import LEGACY
 
@@ -382,13 +381,12 @@ def test_an_export_says_what_it_is(driver: Driver) -> None:
 
 def test_the_lines_of_the_page(cupy: Any, torch: Any, driver: Driver) -> None:
     """docs/gpu.md: each of its consumers reads what was written last."""
-    page = Path(__file__).parents[2] / "docs" / "gpu.md"
-    [block] = re.findall(r"^```py\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    [block] = pages.blocks("py", "docs/gpu.md")
     a, b, there = torch.cuda.Stream(), torch.cuda.Stream(), cupy.cuda.Stream(non_blocking=True)
     x = torch.zeros(N, device="cuda")
     torch.cuda.synchronize()  # the zeros are written on another stream than a
     names = {"torch": torch, "cupy": cupy, "candle": candle, "a": a, "b": b, "x": x}
-    first, second = block.split("\n\n")
+    first, second = block.code.split("\n\n")
     with there:
         for part, value in ((first, 1.0), (second, 2.0)):
             exec(part, names)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import isolation
 import numpy as np
+import pages
 import pytest
 
 import candle
@@ -50,6 +51,21 @@ def extremes(dtype: str) -> candle.Tensor:
 
 def bits(t: candle.Tensor) -> Any:
     return t.contiguous().view("uint8").tolist()
+
+
+def test_the_lines_of_the_page(in_child: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "hf").symlink_to(FOLDER)
+    [block] = pages.blocks("py", "docs/integrations.md")
+    code = f"""
+from pathlib import Path
+import candle
+{block.code}
+same = candle.convert(t, "hf_candle")
+print(type(x) is type(same) is hf.Tensor, x.shape, t.tolist() == x.values() == same.values())
+print(t.shape, Linear.__name__)
+"""
+    said = in_child(code, HOME=str(tmp_path)).check(quiet=False)  # it logs what it thinks
+    assert said == "True (2, 3) True\n(2, 3) Linear\n"
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pages
 import pytest
 
 import candle
@@ -181,3 +184,21 @@ def test_import_stays_cheap(in_child: Callable[..., Any], use: str) -> None:
     assert "candle" in loaded
     assert (SLOW | FRAMEWORKS).intersection(loaded) == set()
     assert [name for name in loaded if name.startswith("candle.io.")] == []
+
+
+def test_design_page_draws_the_tree() -> None:
+    [block] = pages.blocks("text", "docs/design.md")
+    named = re.findall(r"\w+(?:\.py|/)(?= |$)", block.code.partition("\n")[2], re.MULTILINE)
+    there = {f"{path.name}/" for path in PACKAGE.iterdir() if path.is_dir()}
+    there |= {path.name for path in PACKAGE.glob("*.py")}
+    assert sorted(named) == sorted(there - {"__init__.py", "__main__.py", "__pycache__/"})
+
+
+def test_design_page_draws_the_order() -> None:
+    [block] = pages.blocks("indented", "docs/design.md")
+    groups = [
+        [ORDER.index(name) for name in re.findall(r"\w+", group)]
+        for group in block.code.split("<-")
+    ]
+    assert len(groups) > 5
+    assert all(max(before) < min(after) for before, after in pairwise(groups)), groups
