@@ -1,4 +1,4 @@
-"""The threads that share big copies: how many, and that nothing they live through stops them."""
+"""Threads that share big copies, and threads that are the first to move anything."""
 
 from __future__ import annotations
 
@@ -222,3 +222,52 @@ def test_without_leave_to_make_threads(in_child: InChild, limit: int) -> None:
     assert is_right()
     """)
     in_child(code, str(limit), CANDLE_NUM_THREADS="1").check()
+
+
+@pytest.mark.parametrize("library", ["numpy", "ml_dtypes", "torch"])
+def test_the_first_move_by_many_threads(in_child: InChild, library: str) -> None:
+    """What is looked up once and kept: numpy's table and dtypes, other types', torch's door.
+
+    With no GIL, and under the thread sanitizer, a place that two threads fill at once shows here.
+    """
+    pytest.importorskip(library)
+    code = """
+    import sys, threading
+    import candle
+
+    sys.setswitchinterval(1e-6)
+    library = sys.argv[1]
+    module = __import__(library)
+    import numpy as np
+
+    makers = {
+        "numpy": [lambda dtype=dtype: np.arange(8).astype(dtype) for dtype in "?bhilBHILefdFD"],
+        "ml_dtypes": [
+            lambda dtype=dtype: np.arange(8).astype(getattr(module, dtype))
+            for dtype in ("bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint4")
+        ]
+        if library == "ml_dtypes" else [],
+        "torch": [lambda: module.arange(8)],
+    }
+    barrier, wrong = threading.Barrier(6), []
+
+    def move():
+        own = [make() for make in makers[library]]
+        barrier.wait()
+        try:
+            for x in own:
+                t = candle.asarray(x)
+                back = t.torch() if library == "torch" else t.numpy()
+                assert back.dtype == x.dtype and (back == x).all(), x
+                assert candle.shares_memory(back, x)
+        except BaseException as error:
+            wrong.append(repr(error))
+
+    threads = [threading.Thread(target=move) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+    """
+    in_child(code, library).check()

@@ -185,7 +185,7 @@ bool DeviceMemory::lend(const Source& source, Owner* owner, Lending&& lending) n
   if (!block->framework_) return true;
   block->producer_ = {};
   if (block->framework_.current(source.device, &block->origin_)) return true;
-  blame_producer(record->type->tp_name, naming_streams);
+  blame_producer(record->type.load()->tp_name, naming_streams);
   return false;
 }
 

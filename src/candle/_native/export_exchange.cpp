@@ -1,6 +1,9 @@
 // The C exchange table of candle.Tensor, and the door to torch through torch's own.
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <memory>
+#include <new>
 
 #include "copying.h"
 #include "demand.h"
@@ -218,12 +221,9 @@ struct Door {
   StreamSource streams;
 };
 
-/// Never destroyed: the interpreter is gone before it would be.
-union Lasting {
-  Door door;
-  Lasting() : door() {}
-  ~Lasting() {}
-} torch_door;
+/// Never destroyed: somebody may be on the way through it, and the interpreter is gone before the
+/// process is.
+std::atomic<Door*> torch_door{nullptr};
 
 bool load(Door* door, const char* name) {
   const Ref answer = Ref::steal(PyObject_CallFunction(state.hooks.load_door, "s", name));
@@ -253,6 +253,24 @@ bool load(Door* door, const char* name) {
   return true;
 }
 
+/// nullptr with an error set where there is no torch, or one that has no table.
+const Door* door_of_torch() {
+  Door* door = torch_door.load(std::memory_order_acquire);
+  if (door != nullptr) return door;
+  std::unique_ptr<Door> made(new (std::nothrow) Door);
+  if (made == nullptr) {
+    PyErr_NoMemory();
+    return nullptr;
+  }
+  if (!load(made.get(), "torch")) return nullptr;
+  // Another thread's, where one was faster.
+  if (!torch_door.compare_exchange_strong(door, made.get(), std::memory_order_acq_rel)) {
+    drop(made->on_read_only_copy);
+    return door;
+  }
+  return made.release();
+}
+
 /// Makes torch's current stream wait. False with an error set.
 bool order_for_torch(Tensor* tensor, const StreamSource& streams) {
   const bool rocm = tensor->device.device_type == kDLROCM;
@@ -271,8 +289,9 @@ bool order_for_torch(Tensor* tensor, const StreamSource& streams) {
 
 /// `promised`: the caller's word that nothing is written to read-only memory.
 PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
-  Door& door = torch_door.door;
-  if (door.table == nullptr && !load(&door, "torch")) return nullptr;
+  const Door* found = door_of_torch();
+  if (found == nullptr) return nullptr;
+  const Door& door = *found;
   Decision decision;
   const Ref meant =
       Ref::steal(conform(tensor, promised ? door.on_their_word : door.demand, mode, &decision));
@@ -301,8 +320,8 @@ PyObject* through_torch(Tensor* tensor, CopyMode mode, bool promised) {
 }  // namespace
 
 const Demand* demand_of_torch() noexcept {
-  Door& door = torch_door.door;
-  return door.table != nullptr || load(&door, "torch") ? &door.demand : nullptr;
+  const Door* door = door_of_torch();
+  return door != nullptr ? &door->demand : nullptr;
 }
 
 PyObject* share_as_torch(Tensor* tensor) noexcept {
@@ -319,7 +338,7 @@ PyObject* to_torch(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyOb
   return through_torch(reinterpret_cast<Tensor*>(self), mode, mode == CopyMode::never);
 }
 
-void forget_doors() noexcept { torch_door.door.table = nullptr; }
+void forget_doors() noexcept { torch_door.store(nullptr, std::memory_order_release); }
 
 int init_exchange_table() noexcept {
   const Ref capsule = Ref::steal(PyCapsule_New(const_cast<DLPackExchangeAPI*>(&exchange_table),

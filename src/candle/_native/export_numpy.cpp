@@ -1,4 +1,6 @@
 // numpy(), __array__ and __array_interface__.
+#include <atomic>
+
 #include "copying.h"
 #include "device_memory.h"
 #include "export.h"
@@ -12,7 +14,7 @@ namespace {
 
 /// numpy's dtype for each of candle's, filled when first needed; other packages' types come from
 /// frameworks/numpy.py.
-PyObject* known_descr[dtype_count];
+std::atomic<PyObject*> known_descr[dtype_count];
 
 constexpr int numpy_number(DTypeId dtype) {
   switch (dtype) {
@@ -51,12 +53,18 @@ constexpr int numpy_number(DTypeId dtype) {
 
 /// A borrowed numpy dtype; nullptr with a BufferError set where numpy and ml_dtypes have none.
 PyArray_Descr* descr_of(DTypeId dtype) {
-  PyObject*& known = known_descr[dtype];
+  PyObject* known = known_descr[dtype].load(std::memory_order_acquire);
   if (known == nullptr) {
     const int number = numpy_number(dtype);
-    known = number == NPY_NOTYPE
-                ? PyObject_CallFunction(state.hooks.numpy_out, "i", static_cast<int>(dtype))
-                : reinterpret_cast<PyObject*>(PyArray_DescrFromType(number));
+    Ref made =
+        Ref::steal(number == NPY_NOTYPE
+                       ? PyObject_CallFunction(state.hooks.numpy_out, "i", static_cast<int>(dtype))
+                       : reinterpret_cast<PyObject*>(PyArray_DescrFromType(number)));
+    if (!made) return nullptr;
+    // Another thread's, where one was faster.
+    if (known_descr[dtype].compare_exchange_strong(known, made.get(), std::memory_order_acq_rel)) {
+      known = made.release();
+    }
   }
   return reinterpret_cast<PyArray_Descr*>(known);
 }

@@ -83,7 +83,7 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   }
   // Python code of the producer's may give x another class while it runs.
   const auto hold_type = [record] {
-    return Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+    return Ref::borrow(reinterpret_cast<PyObject*>(record->type.load()));
   };
   if (record->kind == TypeKind::foreign_exchange) {
     const Ref type = hold_type();
@@ -375,7 +375,7 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const Ingest ingest{state.tensor_type, args[1], request};
   const TypeRecord* record = record_of(Py_TYPE(args[1]));
   if (record == nullptr) return nullptr;
-  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type));
+  const Ref type = Ref::borrow(reinterpret_cast<PyObject*>(record->type.load()));
   PyObject* result = nullptr;
   bool applies = false;
   if (route == "candle") {

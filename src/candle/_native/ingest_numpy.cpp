@@ -66,14 +66,8 @@ constexpr BuiltinTable make_builtin_table() {
 
 constexpr BuiltinTable builtin = make_builtin_table();
 
-/// Types of other packages (ml_dtypes), learnt when first met. Guarded by the GIL; on free-threaded
-/// builds by numpy_in's own call being repeatable: an entry is only ever added, and its type is set
-/// last.
-struct Learnt {
-  std::atomic<PyTypeObject*> type;
-  DTypeId dtype;
-};
-Learnt learnt[dtype_count];
+/// Types of other packages (ml_dtypes) by dtype, learnt when first met; each is set once, and kept.
+std::atomic<PyTypeObject*> learnt[dtype_count];
 
 /// Asks frameworks/numpy.py, which refuses with the remedy what candle cannot hold.
 DTypeId learn(PyArray_Descr* descr) {
@@ -85,10 +79,8 @@ DTypeId learn(PyArray_Descr* descr) {
     if (!PyErr_Occurred()) PyErr_Format(PyExc_BufferError, "candle has no dtype number %ld", id);
     return unknown_dtype;
   }
-  Learnt& place = learnt[id];
   PyTypeObject* none = nullptr;
-  place.dtype = static_cast<DTypeId>(id);
-  if (descr->type_num >= NPY_USERDEF && place.type.compare_exchange_strong(none, descr->typeobj)) {
+  if (descr->type_num >= NPY_USERDEF && learnt[id].compare_exchange_strong(none, descr->typeobj)) {
     Ref held = Ref::borrow(reinterpret_cast<PyObject*>(descr->typeobj));
     (void)held.release();
   }
@@ -100,8 +92,9 @@ DTypeId dtype_of(PyArray_Descr* descr) {
   const int number = descr->type_num;
   if (number >= 0 && number <= NPY_HALF && builtin.of[number] != unknown_dtype)
     return builtin.of[number];
-  for (const Learnt& entry : learnt) {
-    if (entry.type.load(std::memory_order_acquire) == descr->typeobj) return entry.dtype;
+  for (int id = 0; id < dtype_count; id++) {
+    if (learnt[id].load(std::memory_order_acquire) == descr->typeobj)
+      return static_cast<DTypeId>(id);
   }
   return learn(descr);
 }

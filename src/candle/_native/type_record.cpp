@@ -115,7 +115,7 @@ bool fill(TypeRecord* record, PyObject* answer) {
 /// subclass's objects need not be plain memory. False with an error set.
 bool look_for_table(TypeRecord* record) {
   if (record->type == state.tensor_type) return true;  // candle's own table is for others
-  PyObject* members = record->type->tp_dict;
+  PyObject* members = record->type.load()->tp_dict;
   PyObject* capsule =
       members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
   if (capsule == nullptr) return forgive();
@@ -150,7 +150,7 @@ PyObject* forget(PyObject* capsule, PyObject*) {
   delete record;
 #else
   // Others may be on their way along the chain; a new type may come to lie where this one did.
-  std::atomic_ref(record->type).store(nullptr, std::memory_order_relaxed);
+  record->type.store(nullptr, std::memory_order_relaxed);
 #endif
   Py_RETURN_NONE;
 }
@@ -163,7 +163,8 @@ bool watch(TypeRecord* record) {
   if (!capsule) return false;
   const Ref callback = Ref::steal(PyCFunction_New(&forget_method, capsule.get()));
   if (!callback) return false;
-  record->watch = PyWeakref_NewRef(reinterpret_cast<PyObject*>(record->type), callback.get());
+  record->watch =
+      PyWeakref_NewRef(reinterpret_cast<PyObject*>(record->type.load()), callback.get());
   return record->watch != nullptr;
 }
 
@@ -217,7 +218,7 @@ std::atomic<TypeRecord*> detail::records[record_slots];
 const TypeRecord* detail::find_record(PyTypeObject* type) noexcept {
   std::atomic<TypeRecord*>& head = records[record_slot(type)];
   for (const TypeRecord* at = head.load(std::memory_order_acquire); at != nullptr; at = at->next) {
-    if (at->type == type) return at;
+    if (at->type.load(std::memory_order_relaxed) == type) return at;
   }
   const Ref held = Ref::borrow(reinterpret_cast<PyObject*>(type));  // asking runs Python
   TypeRecord* record = make_record(type);

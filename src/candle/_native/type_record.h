@@ -37,7 +37,7 @@ struct TypeRecord {
   TypeRecord& operator=(const TypeRecord&) = delete;
   ~TypeRecord();
 
-  PyTypeObject* type = nullptr;
+  std::atomic<PyTypeObject*> type{nullptr};
   PyObject* watch = nullptr;   // a weak reference to the type, which ends the record with it
   TypeRecord* next = nullptr;  // of the same slot
   TypeKind kind = TypeKind::plain;
@@ -90,7 +90,9 @@ const TypeRecord* find_record(PyTypeObject* type) noexcept;
 inline const TypeRecord* record_of(PyTypeObject* type) noexcept {
   const TypeRecord* record =
       detail::records[detail::record_slot(type)].load(std::memory_order_acquire);
-  return record != nullptr && record->type == type ? record : detail::find_record(type);
+  return record != nullptr && record->type.load(std::memory_order_relaxed) == type
+             ? record
+             : detail::find_record(type);
 }
 
 /// The table behind a `__dlpack_c_exchange_api__` capsule whose major version is 1; nullptr, no
