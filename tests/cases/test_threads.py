@@ -20,6 +20,8 @@ from candle.testing import Producer, exchange_producer, live, take
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+GIL = getattr(sys, "_is_gil_enabled", lambda: True)()
+
 # A fault here is a crash: the file runs in a process of its own.
 pytestmark = pytest.mark.isolated(together="file")
 
@@ -93,7 +95,8 @@ def test_deleters_run_on_threads_that_python_never_saw(kind: str) -> None:
     assert live() == before
     if kind == "a finaliser":
         assert len(ended_on) == 8
-        assert len(set(ended_on)) > 1  # some ran over there
+        # Some ran over there; with no GIL each may have been left to the thread that made it.
+        assert len(set(ended_on)) > 1 or not GIL
 
 
 def test_consumers_drop_on_their_own_threads() -> None:

@@ -21,15 +21,17 @@ struct Notes {
   long initialized;  // whether Python was up
 };
 
-/// By the compiler's own function: not every standard library has atomic_ref yet.
+/// By the compiler's own functions: not every standard library has atomic_ref yet.
 void count(long* number) { __atomic_fetch_add(number, 1, __ATOMIC_SEQ_CST); }
+void note(long* place, long value) { __atomic_store_n(place, value, __ATOMIC_RELAXED); }
 
 /// Needs no Python: any thread, with or without the GIL, also after the interpreter's end.
 void note_deletion(void* manager_ctx) {
   Notes* notes = static_cast<Notes*>(manager_ctx);
-  notes->thread = static_cast<long>(PyThread_get_thread_ident());
-  notes->initialized = Py_IsInitialized();
-  notes->gil = notes->initialized != 0 ? PyGILState_Check() : -1;
+  const int initialized = Py_IsInitialized();
+  note(&notes->thread, static_cast<long>(PyThread_get_thread_ident()));
+  note(&notes->initialized, initialized);
+  note(&notes->gil, initialized != 0 ? PyGILState_Check() : -1);
   count(&notes->deleted);
 }
 

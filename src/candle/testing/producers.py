@@ -168,10 +168,15 @@ class Producer:
         self.raises = raises
         self.calls: list[dict[str, Any]] = []
         self.device_calls: int = 0
-        self.exports: int = 0
+        self._forgotten: int = 0
         self.notes: Notes = Notes()
         self._structs: list[tuple[Managed, Any, Any]] = []
         _kept.append((self.notes, self._structs, keep))
+
+    @property
+    def exports(self) -> int:
+        """How many structs were made; right also where several threads ask for some at once."""
+        return self._forgotten + len(self._structs)
 
     @property
     def deletes(self) -> int:
@@ -226,7 +231,6 @@ class Producer:
             managed.deleter = _DELETE_VERSIONED if versioned else _DELETE_LEGACY
         shape, strides = self.fill(managed.dl_tensor)
         self._structs.append((managed, shape, strides))
-        self.exports += 1
         return C.addressof(managed)
 
     def fill(self, tensor: DLTensor) -> tuple[Any, Any]:
@@ -268,6 +272,7 @@ class Producer:
             raise RuntimeError(
                 f"{self.exports} exports and {self.deletes} deletions: some are in use"
             )
+        self._forgotten += len(self._structs)
         self._structs.clear()
 
 
