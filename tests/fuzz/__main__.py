@@ -110,10 +110,14 @@ def report(failures: dict[str, dict[str, str]], keep: bool, libraries: list[str]
     for told in failures.values():
         command = [sys.executable, "-m", "tests.fuzz.minimise", told["target"], told["data"]]
         command += libraries
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
-        smallest = (done.stdout.splitlines() or [told["data"]])[0]
-        print(f"\nFAILURE in {told['target']}\n{told['error']}")
-        print(f"  {' '.join(done.stdout.splitlines()[1:2])}")
+        # What is known is told first: making it smaller runs what may hang or crash.
+        print(f"\nFAILURE in {told['target']}\n{told['error']}", flush=True)
+        try:
+            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600)
+            smallest, *ending = done.stdout.splitlines() or [told["data"]]
+        except subprocess.TimeoutExpired:
+            smallest, ending = told["data"], ["it was not made smaller within ten minutes"]
+        print(f"  {' '.join(ending[:1])}")
         loaded = f" --libraries {' '.join(libraries)}" * bool(libraries)
         print(f"  again: python -m tests.fuzz --replay {told['target']}:{smallest}{loaded}")
         if keep:

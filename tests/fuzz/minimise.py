@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import time
 from typing import TYPE_CHECKING
 
 from .worker import HELPERS
@@ -39,14 +40,15 @@ def smaller(data: bytes) -> Iterator[bytes]:
             yield data[:at] + b"\0" + data[at + 1 :]
 
 
-def minimised(target: str, data: bytes, most: int = 400) -> bytes:
-    """Take away what is not needed, in at most so many trials."""
-    progress = True
+def minimised(target: str, data: bytes, most: int = 400, seconds: float = 120) -> bytes:
+    """Take away what is not needed, in at most so many trials and about so many seconds."""
+    progress, late = True, time.monotonic() + seconds
     while progress and most > 0:
         progress = False
         for candidate in smaller(data):
             most -= 1
-            if most <= 0:
+            if most <= 0 or time.monotonic() > late:
+                most = 0
                 break
             if len(candidate) <= len(data) and ending(target, candidate):
                 data = (

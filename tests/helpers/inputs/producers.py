@@ -125,7 +125,7 @@ class Hostile(Producer):
         if self.deleting is not None and not self.null_deleter:
             kind = abi.DLManagedTensorVersioned if versioned else abi.DLManagedTensor
             deleter = calls_back(kind.from_address(address), DELETING[self.deleting])
-            self._structs.append(deleter)  # type: ignore[arg-type]
+            self._structs[-1][0].called_back = deleter  # lives as long as its struct
         return address
 
 
