@@ -113,7 +113,9 @@ def report(failures: dict[str, dict[str, str]], keep: bool, libraries: list[str]
         # What is known is told first: making it smaller runs what may hang or crash.
         print(f"\nFAILURE in {told['target']}\n{told['error']}", flush=True)
         try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=600)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, text=True, check=False, timeout=600
+            )
             smallest, *ending = done.stdout.splitlines() or [told["data"]]
         except subprocess.TimeoutExpired:
             smallest, ending = told["data"], ["it was not made smaller within ten minutes"]
