@@ -129,7 +129,11 @@ namespace {
 /// Where a source's elements lie: address, shape, strides and item in bits, DLPack's device.
 Ref memory_of(const Source& source) {
   int64_t strides[max_ndim];
-  for (int32_t i = 0; i < source.ndim; i++) strides[i] = source.strides[i] * source.unit;
+  for (int32_t i = 0; i < source.ndim; i++) {
+    // Where nobody steps, a stride may be any number, also one too large to be multiplied.
+    const bool steps = source.size > 0 && source.shape[i] > 1;
+    strides[i] = steps ? source.strides[i] * source.unit : 0;
+  }
   const Ref shape = Ref::steal(extents_tuple(source.shape, source.ndim));
   const Ref steps = Ref::steal(extents_tuple(strides, source.ndim));
   if (!shape || !steps) return {};
