@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import fake_driver
 
-from candle._native import _core
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -22,9 +20,15 @@ def build() -> Path:
 
 
 class Faults:
-    """The helper, loaded into this process, with its hooks put in."""
+    """The helper, loaded into this process, with its hooks put in.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    core
+        Path of the compiled core, if its own allocations are to fail too. It is loaded already.
+    """
+
+    def __init__(self, core: str = "") -> None:
         library = C.PyDLL(str(build()))
         library.install.argtypes, library.install.restype = [C.c_char_p], C.c_long
         library.call.argtypes = [C.py_object, C.c_int, C.c_long, C.c_int]
@@ -32,8 +36,7 @@ class Faults:
         library.seen.restype = library.failed.restype = library.handed_out.restype = C.c_long
         library.prepare.argtypes, library.prepare.restype = [C.c_void_p, C.c_void_p], None
         self.helper = library
-        assert _core.__file__ is not None
-        self.addresses = library.install(_core.__file__.encode())
+        self.addresses = library.install(core.encode())
 
     def address(self, name: str) -> int:
         """Where one of the helper's functions lies."""

@@ -228,3 +228,27 @@ def test_a_consumer_that_releases_after_the_end(in_child: Any, kind: str) -> Non
         library.release_at_exit(taken.address, taken.struct.deleter)
         """
     ).check()
+
+
+def test_a_second_python_in_one_process(in_child: Any) -> None:
+    """What the first left behind belongs to objects that are gone: it is told, and does not crash."""
+    try:
+        faults.build()
+    except fake_driver.NoCompiler as error:
+        pytest.skip(str(error))
+    said = in_child(
+        """
+        import ctypes, faults, sys
+        import candle
+        assert candle.arange(3).tolist() == [0, 1, 2]
+        library = ctypes.PyDLL(str(faults.build()))
+        library.run_at_exit(
+            f"import sys; sys.path[:] = {sys.path!r}\\n"
+            "try:\\n"
+            "    import candle\\n"
+            "except ImportError as error:\\n"
+            "    print(error)\\n".encode()
+        )
+        """
+    ).check()
+    assert "start a new process" in said

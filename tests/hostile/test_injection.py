@@ -38,6 +38,15 @@ def test_every_allocation_fails(run_child: Any, side: str) -> None:
     check(run_child, "allocations.py", side, least=200 if side == "native" else 1000)
 
 
+def test_loading_without_memory(run_child: Any) -> None:
+    """The import fails, and the next one works or says that a new process has to be started."""
+    try:
+        faults.build()
+    except fake_driver.NoCompiler as error:
+        pytest.skip(str(error))
+    check(run_child, "loading.py", least=400)
+
+
 def test_every_step_of_a_producer_raises(run_child: Any) -> None:
     """Errors are told as BufferError, interrupts pass; nothing is left alive or remembered."""
     check(run_child, "steps.py", least=1000)

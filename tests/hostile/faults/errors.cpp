@@ -1,5 +1,6 @@
 // Native functions of a producer that leave an error of Python's set, whatever they return.
 #include <cstdlib>
+#include <string>
 
 #include "faults.h"
 
@@ -50,6 +51,17 @@ EXPORTED int fails_with_result(PyObject*, void** out) {
 EXPORTED void deletes_with_error(void* managed) {
   forward(managed);
   complain();
+}
+
+/// Runs Python in a new interpreter when the process exits: after the end of the one that runs now.
+/// The process then exits with 1 if it raises.
+EXPORTED void run_at_exit(const char* code) {
+  static std::string kept;
+  kept = code;
+  std::atexit([] {
+    Py_InitializeEx(0);
+    if (PyRun_SimpleStringFlags(kept.c_str(), nullptr) != 0) std::_Exit(1);
+  });
 }
 
 /// Calls a deleter when the process exits: after the interpreter's end.

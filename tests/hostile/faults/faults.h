@@ -8,6 +8,8 @@ using PyObject = struct _object;
 PyObject* PyObject_CallNoArgs(PyObject*);
 void PyErr_SetString(PyObject*, const char*);
 extern PyObject* PyExc_RuntimeError;
+void Py_InitializeEx(int);
+int PyRun_SimpleStringFlags(const char*, struct PyCompilerFlags*);
 
 struct PyMemAllocatorEx {
   void* ctx;

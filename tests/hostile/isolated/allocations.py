@@ -15,6 +15,7 @@ import roads
 from faults import Faults
 
 import candle
+from candle._native import _core
 from candle.testing import Producer, exchange_producer, live
 
 KEPT = 64  # blocks of dropped storages, for the next ones
@@ -66,7 +67,8 @@ def attempt(road: roads.Road, armed: Any, faults: Faults) -> None:
 
 
 def main(side: str, names: list[str]) -> None:
-    faults = Faults()
+    assert _core.__file__ is not None
+    faults = Faults(_core.__file__)
     assert faults.addresses > 0, "none of the core's allocations were found"
     moves = 0
     table_in = roads.Road(lambda: by_table(faults), candle.asarray, roads.values)

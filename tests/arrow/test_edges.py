@@ -1,0 +1,203 @@
+"""What few producers hand out: the most axes, nulls in odd places, chunks on several devices."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import arrow_structs as arrow
+import pytest
+
+import candle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from arrow_structs import Array, Schema
+
+FOUR = struct.pack("4i", 1, 2, 3, 4)
+MOST = 64  # axes of a tensor
+
+
+def nested(depth: int, schema: Schema, data: Array) -> tuple[Schema, Array]:
+    """One row of lists of one item each, so many levels of them."""
+    for _ in range(depth):
+        schema, data = arrow.schema("+w:1", schema), arrow.array(1, [None], data)
+    return schema, data
+
+
+def deep(depth: int) -> tuple[Schema, Array]:
+    return nested(depth, arrow.schema("i"), arrow.array(1, [None, FOUR]))
+
+
+def deep_bytes(depth: int) -> tuple[Schema, Array]:
+    return nested(depth, arrow.schema("w:4"), arrow.array(1, [None, FOUR]))
+
+
+def tensor_of(shape: list[int], level: str = "+w:1") -> Schema:
+    text = arrow.extension("arrow.fixed_shape_tensor", f'{{"shape":{shape}}}')
+    return arrow.schema(level, arrow.schema("i"), metadata=text)
+
+
+def deep_tensor(depth: int, axes: int) -> tuple[Schema, Array]:
+    inner = arrow.array(1, [None], arrow.array(1, [None, FOUR]))
+    return nested(depth, tensor_of([1] * axes), inner)
+
+
+def table(schema: Schema, data: Array, **fields: Any) -> tuple[Schema, Array]:
+    made = arrow.array(data.length, [fields.pop("nulls", None)], data, **fields)
+    return arrow.schema("+s", schema), made
+
+
+def test_as_many_axes_as_there_may_be() -> None:
+    for schema, data in (deep(MOST - 1), deep_bytes(MOST - 2), deep_tensor(MOST - 5, 4)):
+        assert candle.from_arrow(arrow.Exporter(schema, data)).ndim == MOST
+    assert candle.from_arrow(arrow.Exporter(*table(*deep(MOST - 2)))).ndim == MOST
+
+
+TOO_MANY: dict[str, Callable[[], tuple[Schema, Array]]] = {
+    "lists": lambda: deep(MOST),
+    "bytes": lambda: deep_bytes(MOST - 1),
+    "tensors": lambda: deep_tensor(MOST - 1, 1),
+    "axes of a tensor": lambda: deep_tensor(MOST - 4, 5),
+    "a table of columns that just fit": lambda: table(*deep(MOST - 1)),
+}
+
+
+def test_more_axes_than_there_may_be() -> None:
+    for kind, make in TOO_MANY.items():
+        producer = arrow.Exporter(*make())
+        with pytest.raises(BufferError, match="more axes than the 64"):
+            candle.from_arrow(producer)
+        # Of a table that is seen when its columns have been taken.
+        assert producer.releases == (1 if "table" in kind else 0), kind
+
+
+def test_tensors_in_lists_of_any_length() -> None:
+    """The specification stores them in lists of fixed size alone."""
+    offsets = struct.pack("2i", 0, 1)
+    data = arrow.array(1, [None, offsets], arrow.array(1, [None, FOUR]))
+    with pytest.raises(BufferError, match="lists of no fixed width"):
+        candle.from_arrow(arrow.Exporter(tensor_of([1], "+l"), data))
+
+
+def test_more_rows_than_can_be_counted() -> None:
+    """In many chunks, each of which may be: nobody says how long a buffer is."""
+    for count, format_, said in (
+        (4097, "l", "more elements than memory can be addressed"),
+        (100, "c", "no memory for"),
+        (
+            32769,
+            "c",
+            "more elements than memory can be addressed",
+        ),  # their number alone is beyond 63 bits
+    ):
+        chunk = arrow.array(1 << 48, [None, FOUR])
+        stream = arrow.StreamExporter(arrow.schema(format_), [chunk] * count)
+        with pytest.raises((BufferError, MemoryError), match=said):
+            candle.from_arrow(stream)
+        assert arrow.released[chunk.private_data] == count
+
+
+def test_few_nulls_among_many() -> None:
+    """Those that lie alone between bytes of none, at the ends, and in a slice."""
+    rows = 83
+    for where in ([3, 37], [0], [82], [8, 15, 16], [63, 64], list(range(83))):
+        bits = bytearray(b"\xff" * 11)
+        for row in where:
+            bits[row // 8] &= ~(1 << row % 8)
+        values = struct.pack(f"{rows}h", *range(rows))
+        for offset in (0, 1, 8, 13):
+            kept = [row for row in where if row >= offset]
+            made = arrow.array(
+                rows - offset, [bytes(bits), values], null_count=len(kept), offset=offset
+            )
+            schema = arrow.schema("s")
+            want = [-1 if row in where else row for row in range(offset, rows)]
+            assert candle.from_arrow(arrow.Exporter(schema, made), nulls=-1).tolist() == want
+
+
+def test_nulls_become_elements_of_less_than_a_byte() -> None:
+    made = arrow.array(4, [b"\x0d", FOUR], null_count=1)
+    t = candle.from_arrow(arrow.Exporter(arrow.schema("i"), made), nulls=7, dtype="int4")
+    assert (t.tolist(), t.dtype) == ([1, 7, 3, 4], candle.as_dtype("int4"))
+
+
+COMPLEX = '{"type_name":"complex64","vendor_name":"candle"}'
+
+
+def test_parts_of_complex_numbers_that_are_null() -> None:
+    schema = arrow.schema(
+        "+w:2", arrow.schema("f"), metadata=arrow.extension("arrow.opaque", COMPLEX)
+    )
+    parts = struct.pack("4f", 1, 2, 3, 4)
+    for bits, count in ((b"\x0f", -1), (b"\x0d", 1)):
+        data = arrow.array(2, [None], arrow.array(4, [bits, parts], null_count=count))
+        producer = arrow.Exporter(schema, data)
+        if count < 0:  # there is a buffer of nulls, and none in it
+            assert candle.from_arrow(producer).tolist() == [1 + 2j, 3 + 4j]
+            continue
+        with pytest.raises(BufferError, match="parts of complex numbers are null") as caught:
+            candle.from_arrow(producer)
+        assert [reason.code for reason in caught.value.plan.reasons] == ["nulls"]  # type: ignore[attr-defined]
+
+
+def test_more_in_the_metadata_than_is_known() -> None:
+    text = COMPLEX[:-1] + ',"note":["x",{"y":-1.5e3}],"more":null}'
+    schema = arrow.schema("+w:2", arrow.schema("f"), metadata=arrow.extension("arrow.opaque", text))
+    data = arrow.array(2, [None], arrow.array(4, [None, struct.pack("4f", 1, 2, 3, 4)]))
+    assert candle.from_arrow(arrow.Exporter(schema, data)).tolist() == [1 + 2j, 3 + 4j]
+
+
+def test_a_column_to_a_device() -> None:
+    made = arrow.array(4, [None, FOUR])
+    t = candle.from_arrow(arrow.Exporter(arrow.schema("i"), made), device="cpu")
+    assert (t.tolist(), t.device) == ([1, 2, 3, 4], candle.Device("cpu"))
+    with pytest.raises((TypeError, ValueError), match="nowhere"):
+        candle.from_arrow(t, device="nowhere")
+
+
+# Devices, of which nothing is read
+
+
+def test_rows_of_a_table_that_may_be_null_on_a_device() -> None:
+    schema, data = table(arrow.schema("i"), arrow.array(4, [None, FOUR]), nulls=b"\x0f")
+    data.null_count = -1
+    producer = arrow.DeviceExporter(schema, data, (2, 0))
+    with pytest.raises(BufferError, match="where is written on a device"):
+        candle.from_arrow(producer)
+    assert producer.releases == 0
+
+
+class Wandering(arrow.StreamExporter):
+    """A stream whose chunks lie on one device after the other."""
+
+    def _get_next(self, stream: int, out: int) -> int:
+        self.device = (2, self.given) if self.given else (1, 0)
+        return super()._get_next(stream, out)
+
+
+def test_chunks_on_several_devices() -> None:
+    chunks = [arrow.array(4, [None, FOUR]) for _ in range(2)]
+    with pytest.raises(BufferError, match="different devices; copy them to one first"):
+        candle.from_arrow(Wandering(arrow.schema("i"), chunks, device=(1, 0)))
+    assert [arrow.released[chunk.private_data] for chunk in chunks] == [1, 1]
+
+
+class Reader(arrow.StreamExporter):
+    """A stream that is an iterator as well, as pyarrow's RecordBatchReader is."""
+
+    def __iter__(self) -> Iterator[Array]:
+        return self
+
+    def __next__(self) -> Array:
+        raise StopIteration
+
+
+def test_what_would_become_of_a_reader_is_not_told() -> None:
+    """To say it, the reader would have to be read, which goes once."""
+    reader = Reader(arrow.schema("i"), [arrow.array(4, [None, FOUR])])
+    with pytest.raises(TypeError, match="is an iterator, which is read once"):
+        candle.explain(reader)
+    assert (reader.given, reader.released) == (0, 0)
+    assert candle.from_arrow(reader).tolist() == [1, 2, 3, 4]
