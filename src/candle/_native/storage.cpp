@@ -121,6 +121,7 @@ void Owner::give_back(bool have_gil) noexcept {
       break;
     case Kind::buffer:
       with_gil(have_gil, [handle] {
+        const PendingError pending;  // what the exporter does then may be Python
         PyBuffer_Release(handle.buffer);
         delete handle.buffer;
       });

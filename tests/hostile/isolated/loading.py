@@ -60,7 +60,8 @@ def fork(load: Callable[[], Any], faults: Faults, at: int, last: bool) -> int:
 
 def main() -> None:
     found = find_spec("candle")
-    assert found is not None and found.origin is not None
+    assert found is not None
+    assert found.origin is not None
     name = f"_native/_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     path = str(Path(found.origin).parent / name)
     loader = ExtensionFileLoader("candle._native._core", path)
