@@ -38,6 +38,8 @@ CALLS: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "tuple of ints", lambda t: t.__dlpack__(max_version=(1, "x"))),
     (BufferError, "no device that candle exports to", lambda t: t.__dlpack__(dl_device=(1, -1))),
     (TypeError, "unexpected keyword argument 'no'", lambda t: t.numpy(no=1)),
+    (TypeError, "numpy.. takes keyword arguments only", lambda t: t.numpy(True)),
+    (TypeError, "torch.. takes keyword arguments only", lambda t: t.torch(True)),
     (TypeError, "legacy_capsule", lambda t: _core.legacy_capsule()),
     (TypeError, "int is no Tensor", lambda t: _core.legacy_capsule(5)),
     (ValueError, "more elements than fit 63 bits", lambda t: candle.zeros((1 << 62, 4))),
@@ -45,6 +47,12 @@ CALLS: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (ValueError, "does not fit 64 bits", lambda t: t.reshape(1 << 70)),
     (ValueError, "66 axes; a tensor has at most 64", lambda t: candle.asarray([[[t]]])),
 ]
+
+
+def away() -> candle.Tensor:
+    """Memory of a device that is not there; nothing is asked of it."""
+    return candle.from_dlpack(Producer(1 << 40, shape=(1,), device=(2, 0)).capsule(True))
+
 
 # What candle's Python asks of its native core, which says of a slip there what it is.
 WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
@@ -82,7 +90,18 @@ WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "usage: of_bytes", _core.of_bytes),
     (TypeError, "int is no Tensor", lambda t: _core.of_bytes(5, (), 0)),
     (TypeError, "int", lambda t: _core.of_bytes(t, (), "x")),
+    (ValueError, "the elements have gaps", lambda t: _core.as_bytes(candle.zeros((2, 2)).T)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (9,), 0)),
+    (TypeError, "usage: sharer", lambda t: _core.sharer(1, 2, 3, 4)),
+    (TypeError, "usage: sharer", lambda t: _core.sharer({}, None)),
+    (TypeError, "a shape is a sequence of ints", lambda t: _core.empty(5, 0)),
+    (BufferError, "the host cannot read it", lambda t: _core.host_copy(away(), 0)),
+    (BufferError, "the host cannot read it", lambda t: _core.host_write(t, away())),
+    (BufferError, "the host cannot read it", lambda t: _core.host_write(away(), t)),
+    (TypeError, "int", lambda t: _core.set_overlap_room("x")),
+    (TypeError, "int", lambda t: _core.watch("x")),
     (ValueError, "at least one thread, not 0", lambda t: candle.set_num_threads(0)),
+    (ValueError, "at least one thread, not -", lambda t: candle.set_num_threads(-(1 << 70))),
     (TypeError, "int", lambda t: candle.set_num_threads("two")),
 ]
 
@@ -93,6 +112,18 @@ def test_wrong_calls() -> None:
         with pytest.raises(error, match=said):
             call(t)
     assert candle.zeros((1, 0, 1 << 62)).size == 0  # no elements are not too many
+
+
+def test_more_threads_than_an_int_counts() -> None:
+    before = candle.get_num_threads()
+    try:
+        for count in (1 << 31, 1 << 40, 1 << 70):
+            candle.set_num_threads(count)
+            most = candle.get_num_threads()
+            assert 1 <= most < 1 << 31
+            assert (candle.arange(1 << 20) * 0 + 1).tolist()[::65536] == [1] * 16
+    finally:
+        candle.set_num_threads(before)
 
 
 def test_wrong_indices() -> None:
