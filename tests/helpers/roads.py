@@ -7,10 +7,13 @@ import pickle
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import arrow_structs
 import numpy as np
 from interfaces import Interface, Struct
 
 import candle
+from candle._native import _core
+from candle.ledger import listening
 from candle.testing import Producer
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 NUMBERS = [0.0, 1.0, 2.0, 3.0]
 DATA = struct.pack("4f", *NUMBERS)
+BITS = [[False, True], [True, False], [True, True]]
 
 
 class Road(NamedTuple):
@@ -45,8 +49,8 @@ def values(t: Any) -> Any:
 class ByArrow:
     """An object with `__arrow_c_array__` and nothing else."""
 
-    def __init__(self) -> None:
-        self.tensor = tensor()
+    def __init__(self, of: candle.Tensor | None = None) -> None:
+        self.tensor = tensor() if of is None else of
 
     def __arrow_c_array__(self, requested_schema: object = None) -> Any:
         return self.tensor.__arrow_c_array__(requested_schema)
@@ -123,6 +127,47 @@ def capsule(versioned: bool) -> Callable[[], Any]:
     return lambda: Producer(shape=(4,)).capsule(versioned)
 
 
+def refused(said: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A move that is refused, with these words among others."""
+
+    def go(x: Any) -> None:
+        told = None
+        try:
+            call(x)
+        except (BufferError, ValueError, TypeError, IndexError) as error:
+            told = str(error)
+        assert told is not None, "it was not refused"
+        assert said in told, told
+
+    return go
+
+
+def listened(x: Any) -> candle.Tensor:
+    """A copy that somebody is told of."""
+    told: list[candle.Plan] = []
+    with listening(told.append):
+        made = take(x, copy=True)
+    assert len(told) == 1
+    return made
+
+
+def away() -> Any:
+    """A capsule of memory on a CUDA device, of which nothing is asked."""
+    return Producer(1 << 40, shape=(4,), device=(2, 0)).capsule(True)
+
+
+class WithNulls:
+    """The numbers by Arrow, a null in the place of 3; its capsules made before."""
+
+    def __init__(self) -> None:
+        made = arrow_structs.array(4, [b"\x07", DATA], null_count=1)
+        self.exporter = arrow_structs.Exporter(arrow_structs.schema("f"), made)
+        self.pair = self.exporter.__arrow_c_array__()
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> Any:
+        return self.pair
+
+
 take = candle.from_dlpack
 IN = {
     "DLPack": Road(producer(), take, values),
@@ -154,6 +199,31 @@ IN = {
         lambda x: x[0].__setitem__(Ellipsis, x[1]) or x[0],
         values,
     ),
+    "capsule of a device": Road(away, take),
+    "DLPack, told of": Road(producer(), listened, values),
+    "DLPack, refused": Road(
+        producer(), refused("float64", lambda x: take(x, dtype="float64", copy=False))
+    ),
+    "copy into, refused": Road(producer(), refused("shape", lambda x: candle.zeros(3).copy_(x))),
+    "Arrow, bits": Road(lambda: ByArrow(candle.asarray([[False, True]])), candle.asarray),
+    "Arrow, bits in another order": Road(
+        lambda: (candle.zeros((2, 3), dtype="bool").T, ByArrow(candle.asarray(BITS))),
+        lambda x: x[0].copy_(x[1]).tolist(),
+        lambda found: NUMBERS if found == BITS else found,
+    ),
+    "Arrow, opaque": Road(lambda: ByArrow(tensor().to("bfloat16")), candle.asarray, values),
+    "Arrow, complex": Road(lambda: ByArrow(tensor().to("complex64")), candle.asarray, values),
+    "Arrow, nulls filled": Road(WithNulls, lambda x: candle.from_arrow(x, nulls=3.0), values),
+    "Arrow, nulls marked": Road(
+        WithNulls, lambda x: candle.from_arrow(x, nulls="mask")[1].tolist()
+    ),
+    "Arrow, nulls refused": Road(WithNulls, refused("null", candle.from_arrow)),
+    "number": Road(lambda: 3, lambda x: candle.asarray(x).item()),
+    "large number": Road(lambda: 1 << 70, refused("does not fit", candle.asarray)),
+    "list of lists": Road(
+        lambda: [NUMBERS[:2], NUMBERS[2:]], lambda x: candle.asarray(x).reshape(4), values
+    ),
+    "ragged list": Road(lambda: [[0.0], [1.0, 2.0]], refused("", candle.asarray)),
     "explain": Road(producer(), lambda x: candle.explain(x, "numpy")),
     "convert": Road(
         lambda: {"a": tensor(), "b": [interface()]},
@@ -174,6 +244,35 @@ def plane() -> candle.Tensor:
 def there_and_back(t: candle.Tensor) -> candle.Tensor:
     found: candle.Tensor = pickle.loads(pickle.dumps(t, 5))
     return found
+
+
+def square() -> candle.Tensor:
+    return candle.arange(64, dtype="float32").view(8, 8)
+
+
+def roomless(move: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A copy onto its own source, as large ones go, and what it gives."""
+
+    def go(t: candle.Tensor) -> Any:
+        _core.set_overlap_room(64)
+        try:
+            move(t)
+        finally:
+            _core.set_overlap_room(1 << 19)
+        return t
+
+    return go
+
+
+def shifted(t: candle.Tensor) -> candle.Tensor:
+    """Turned round, and moved by one."""
+    t[1:].copy_(t[:-1][::-1])
+    return t
+
+
+def is_turned(t: candle.Tensor) -> Any:
+    assert t[1:].tolist() == [float(63 - n) for n in range(1, 64)]
+    return NUMBERS
 
 
 OUT = {
@@ -206,15 +305,45 @@ OUT = {
     "bytes of it": Road(tensor, lambda t: t.view("uint8")),
     "fill": Road(tensor, lambda t: t.fill_(1)),
     "pickle": Road(tensor, there_and_back, values),
+    "exchanged onto itself": Road(
+        square, lambda t: t.copy_(t.T), lambda t: [t[i, 0].item() for i in range(4)]
+    ),
+    "turned onto itself": Road(lambda: square().view(64), shifted, is_turned),
+    "turned, in little room": Road(lambda: square().view(64), roomless(shifted), is_turned),
+    "exchanged, in little room": Road(
+        square,
+        roomless(lambda t: t.copy_(t.T)),
+        lambda t: [t[i, 0].item() for i in range(4)],
+    ),
+    "legacy capsule of the door to jax": Road(
+        tensor, _core.legacy_capsule, lambda c: take(c).tolist()
+    ),
+    "frozen": Road(tensor, _core.frozen, values),
+    "DLPack, refused": Road(
+        backwards,
+        refused("negative", lambda t: t.__dlpack__(max_version=(1, 3), copy=False)),
+    ),
+    "numpy, refused": Road(
+        lambda: tensor().to("int4"), refused("packed", lambda t: t.numpy(copy=False))
+    ),
+    "Arrow, lists": Road(plane, lambda t: _core.arrow_capsules(t, None, True, None)),
+    "Arrow, on a device": Road(tensor, lambda t: t.__arrow_c_device_array__()),
+    "Arrow schema": Road(plane, lambda t: t.__arrow_c_schema__()),
+    "attributes": Road(tensor, lambda t: (t.shape, t.stride, t.dtype, t.device, t.size, t.nbytes)),
+    "item": Road(tensor, lambda t: [t[i].item() for i in range(4)], lambda found: found),
+    "item out of bounds": Road(tensor, refused("out of bounds", lambda t: t[1 << 40])),
+    "number that does not fit": Road(
+        lambda: tensor().to("int8"), refused("does not fit int8", lambda t: t.fill_(1 << 70))
+    ),
     "overlapping copy": Road(tensor, lambda t: t[1:].copy_(t[:-1])),
     "stack": Road(lambda: [tensor(), tensor()], lambda ts: candle.stack(ts)[0], values),
 }
 
 
 # Python 3.11 to 3.13 themselves lose what a function with a closure was given, where there is no
-# room for it; pickle says then that it finds no module. ContextVar.set, which explain() calls, ends
-# the process where there is room neither for its token nor for the value.
-LOST_BY_PYTHON = {"squeeze", "pickle", "explain"}
+# room for it; pickle says then that it finds no module. ContextVar.set, which explain() calls and
+# who listens, ends the process where there is room neither for its token nor for the value.
+LOST_BY_PYTHON = {"squeeze", "pickle", "explain", "DLPack, told of"}
 
 
 class Pair:

@@ -35,10 +35,11 @@ def check(road: roads.Road, result: Any) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Python 3.11 forgets to say so where it has no room for the frame of a function."""
+    """Python 3.11 forgets to say so where it has no room for a function's frame or traceback."""
     text = str(error)
     forgotten = "returned NULL without setting an exception" in text and "<function " in text
-    return isinstance(error, MemoryError) or forgotten
+    caught = text == "error return without exception set"  # the same, where a handler waits
+    return isinstance(error, MemoryError) or forgotten or caught
 
 
 def attempt(road: roads.Road, armed: Any, faults: Faults) -> None:
