@@ -359,6 +359,25 @@ def test_packed_elements_overlap(name: str) -> None:
 # Shapes at the edges
 
 
+def test_windows_as_a_destination() -> None:
+    """Elements that are one, written the same values, whichever axis goes first."""
+    for size in (1, 4, 8):
+        memory = np.zeros(64, f"u{size}")
+        windows = np.lib.stride_tricks.sliding_window_view(memory, 5, writeable=True)
+        values = np.lib.stride_tricks.sliding_window_view(np.arange(64, dtype=f"u{size}"), 5)
+        for to, from_ in ((windows, values), (windows.T, values.T)):
+            memory[:] = 0
+            candle.asarray(to, copy=False).copy_(candle.asarray(from_.copy()))
+            assert memory.tolist() == list(range(64))
+
+
+def test_foreign_byte_order_into_packed_elements() -> None:
+    for dtype in (">i2", ">f4", ">f8", ">i8"):
+        values = np.array([1, -2, 3, -8, 7], dtype)
+        assert candle.asarray(values, dtype="int4").tolist() == [1, -2, 3, -8, 7]
+        assert candle.asarray(values[::-2], dtype="int4").tolist() == [7, 3, 1]
+
+
 def test_no_axes_and_one_element() -> None:
     one = candle.asarray(np.array(2.5))
     for tensor in (one, one.reshape((1,) * 64)):

@@ -66,17 +66,13 @@ void copy_bits(std::byte* to, int64_t to_bit, const std::byte* from, int64_t fro
   partial(count);
 }
 
-/// Copies runs by way of small buffers: items are unpacked, put into native byte order, cast, and
-/// packed; steps that have nothing to do are left out.
+/// Copies runs by way of small buffers: items are unpacked, cast, and packed; steps that have
+/// nothing to do are left out. Without a cast there is no byte order: packed elements are less than
+/// a byte.
 class ElementPipeline {
  public:
   ElementPipeline(const Place& dst, const Place& src) noexcept : dst_(dst), src_(src) {
-    const int component_size = item_bytes(component_of(src.dtype));
-    if (!same_dtype(dst.dtype, src.dtype)) {
-      caster_.emplace(src.dtype, src.swapped, dst.dtype);
-    } else if (src.swapped && component_size > 1) {
-      swapped_size_ = component_size;
-    }
+    if (!same_dtype(dst.dtype, src.dtype)) caster_.emplace(src.dtype, src.swapped, dst.dtype);
   }
 
   void run(int64_t to, int64_t from, const Axis& axis) noexcept {
@@ -100,7 +96,7 @@ class ElementPipeline {
  private:
   static constexpr int64_t chunk = 256;
 
-  /// The next `count` source items, one after the other; in native byte order if no cast follows.
+  /// The next `count` source items, one after the other.
   const std::byte* gather(int64_t from, int64_t step, int64_t count) noexcept {
     if (src_.packed()) {
       for (int64_t i = 0; i < count; i++) {
@@ -110,9 +106,8 @@ class ElementPipeline {
     }
     const int size = item_bytes(src_.dtype);
     const std::byte* place = src_.data + (from >> 3);
-    if (step == size * 8 && swapped_size_ == 0) return place;
+    if (step == size * 8) return place;
     copy_items(items_, size, place, step >> 3, count, size);
-    if (swapped_size_ > 0) swap_bytes(items_, count * size / swapped_size_, swapped_size_);
     return items_;
   }
 
@@ -130,7 +125,6 @@ class ElementPipeline {
   const Place dst_;
   const Place src_;
   std::optional<Caster> caster_;
-  int swapped_size_ = 0;  // of the components whose bytes are reversed without a cast
   alignas(16) std::byte items_[chunk * 16];
   alignas(16) std::byte cast_items_[chunk * 16];
 };

@@ -28,24 +28,19 @@ Division divide(int64_t extent, int64_t most) noexcept {
   return {extent / most, most};
 }
 
-/// Drops axes of extent 1, and joins those that stay neighbours.
+/// Joins axes that stay neighbours. None has the extent 1: a walk has no such axes.
 int32_t simplify(int32_t ndim, Permutation::Lying* axes) noexcept {
-  const auto drop = [&](int32_t index) {
-    const int32_t place = axes[index].place;
-    std::copy(axes + index + 1, axes + ndim, axes + index);
-    ndim--;
-    for (int32_t i = 0; i < ndim; i++) {
-      if (axes[i].place > place) axes[i].place--;
-    }
-  };
-  for (int32_t i = 0; i < ndim;) {
-    if (axes[i].extent == 1) {
-      drop(i);
-    } else if (i + 1 < ndim && axes[i + 1].place == axes[i].place + 1) {
-      axes[i].extent *= axes[i + 1].extent;
-      drop(i + 1);
-    } else {
+  for (int32_t i = 0; i + 1 < ndim;) {
+    const int32_t place = axes[i + 1].place;
+    if (place != axes[i].place + 1) {
       i++;
+      continue;
+    }
+    axes[i].extent *= axes[i + 1].extent;
+    std::copy(axes + i + 2, axes + ndim, axes + i + 1);
+    ndim--;
+    for (int32_t k = 0; k < ndim; k++) {
+      if (axes[k].place > place) axes[k].place--;
     }
   }
   return ndim;

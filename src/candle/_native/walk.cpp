@@ -84,12 +84,6 @@ void make_walk(const Side& dst, const Side& src, int32_t ndim, const int64_t* sh
   walk->ndim = coalesce(walk->axes, walk->ndim);
 }
 
-int64_t count_pairs(const Walk& walk) noexcept {
-  int64_t count = 1;
-  for (int32_t i = 0; i < walk.ndim; i++) count *= walk.axes[i].extent;
-  return count;
-}
-
 bool may_overlap(const Walk& walk) noexcept {
   const Range dst = reach(walk, walk.dst, &Axis::to, 0);
   const Range src = reach(walk, walk.src, &Axis::from, 0);

@@ -49,8 +49,6 @@ int32_t coalesce(Axis* axes, int32_t ndim) noexcept;
 
 inline int64_t magnitude(int64_t stride) noexcept { return stride < 0 ? -stride : stride; }
 
-int64_t count_pairs(const Walk& walk) noexcept;
-
 /// Whether a byte of the destination may be one of the source: false is certain.
 bool may_overlap(const Walk& walk) noexcept;
 
