@@ -204,3 +204,32 @@ def test_lists_of_anything_agree_with_the_whole(framework: Any) -> None:
         assert str(t.dtype) == "float16"
         assert t.numpy().reshape(4, 6).tolist() == whole.tolist()
         assert not t.readonly
+
+
+OTHER_ROUTES = ("cuda_array_interface", "arrow_array", "arrow_stream", "scalar")
+
+
+def test_routes_that_do_not_apply() -> None:
+    for route in ROUTES + OTHER_ROUTES:
+        with pytest.raises(LookupError, match=f"the route {route} does not apply to object"):
+            _core.ingest_by(route, object())
+
+
+def test_routes_of_few() -> None:
+    """By the name that they go by in a Plan."""
+    t = candle.arange(3)
+    by_arrow = _core.ingest_by("arrow_array", t)
+    assert (by_arrow.tolist(), by_arrow.data_ptr()) == ([0, 1, 2], t.data_ptr())
+    assert _core.ingest_by("scalar", 5).item() == 5
+
+    class OnDevice:
+        __cuda_array_interface__ = {  # noqa: RUF012
+            "shape": (2,),
+            "typestr": "<f4",
+            "data": (1 << 40, False),
+            "version": 9,
+            "mask": t,
+        }
+
+    with pytest.raises(BufferError, match="has a mask"):
+        _core.ingest_by("cuda_array_interface", OnDevice())
