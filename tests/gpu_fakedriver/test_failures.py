@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import arrow_structs
 import pytest
 from fake_driver import LEGACY
 from faults import Faults
@@ -13,6 +16,8 @@ from candle._native import _core
 from candle.testing import Producer, exchange_api, live
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from fake_driver import Driver
 
 pytestmark = pytest.mark.isolated(together="file")
@@ -194,6 +199,111 @@ def test_a_driver_that_fails_meanwhile(driver: Driver, block: int, name: str) ->
     producer = Producer(block, shape=(N,), device=(2, 0))
     check_each(driver, name, candle.from_dlpack(producer.capsule(True), stream=driver.stream()))
     assert producer.deletes == 1
+
+
+class Event:
+    """Work whose end an event marks, as the Arrow C device interface points to it."""
+
+    def __init__(self, driver: Driver, stream: int) -> None:
+        with driver.on(0):
+            self.event = driver.call("cuEventCreate", 2)
+            driver.call("cuEventRecord", self.event, stream)
+        self.place = ctypes.c_void_p(self.event)
+
+
+def column(block: int, kind: int, event: Event) -> arrow_structs.DeviceExporter:
+    made = arrow_structs.array(N, [None, block])
+    place = ctypes.addressof(event.place)
+    return arrow_structs.DeviceExporter(arrow_structs.schema("f"), made, (kind, 0), place)
+
+
+def test_every_call_of_the_driver_fails_in_turn(driver: Driver, block: int) -> None:
+    """Each is told, leaves nothing behind, and the move goes well the next time."""
+    a, b = driver.stream(), driver.stream()
+    pinned, managed = driver.alloc(4 * N, kind="pinned"), driver.alloc(4 * N, kind="managed")
+    event = Event(driver, a)
+    [table] = exchange_api(candle.Tensor)
+
+    def of_managed() -> candle.Tensor:
+        producer = Producer(managed, shape=(N,), device=(13, 0))
+        return candle.from_dlpack(producer.capsule(True), stream=a)
+
+    versioned: Any = {"stream": b, "max_version": (1, 3)}
+    moves: dict[str, Callable[[], object]] = {
+        "capsule": lambda: lent(block, a).__dlpack__(stream=b),
+        "interface out": lambda: candle.asarray(Interface(block, a)).__cuda_array_interface__,
+        "interface in": lambda: candle.asarray(Interface(block, a)).__dlpack__(stream=b),
+        "empty interface": lambda: candle.asarray(Interface(block, a))[:0].__dlpack__(stream=b),
+        "table": lambda: table.from_py_object(lent(block, a)).release(),
+        "borrowed": lambda: table.dltensor_from_py_object(lent(block, a)),
+        "recorded": lambda: lent(block, a).record_stream(Stream((0, b))),
+        "waited for": lambda: lent(block, a).wait_for(b),
+        "Arrow out": lambda: lent(block, a).__arrow_c_device_array__(),
+        "Arrow in": lambda: candle.from_arrow(column(block, 2, event)).__dlpack__(**versioned),
+        "Arrow in, pinned": lambda: candle.from_arrow(column(pinned, 3, event)),
+        "to the host": lambda: of_managed().__dlpack__(dl_device=(1, 0)),
+    }
+    failures = 0
+    for name, move in moves.items():
+        move()
+        driver.trace()
+        move()
+        seen: Counter[str] = Counter()
+        before = live()
+        for called in driver.trace():
+            after = seen[called.name]
+            seen[called.name] += 1
+            for entry in (called.name, called.name + "_v2"):
+                driver.fail(entry, 719, after=after)
+            told = None
+            try:
+                move()
+            except BufferError as error:
+                told = str(error)
+                failures += 1
+            assert told is None or "(719)" in told or "not know its address" in told, (name, told)
+            for entry in (called.name, called.name + "_v2"):
+                driver.fail(entry, 719, times=0)
+            assert live() == before, (name, called)
+            move()
+    assert failures > 50
+    driver.drain()
+    driver.free(pinned)
+    driver.free(managed)
+
+
+HIDDEN = """
+import os, sys
+import fake_driver
+driver = fake_driver.load()
+import candle
+from candle.testing import Producer
+t = candle.from_dlpack(Producer(1 << 40, shape=(4,), device=(2, 0)).capsule(True))
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        driver.hide(name)
+        try:
+            t.__dlpack__(stream=1 << 20)
+        except BufferError as error:
+            print(name, "is needed" if "too old" in str(error) else error, flush=True)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0, name
+"""
+
+
+def test_a_driver_that_lacks_an_entry_point(in_child: Any) -> None:
+    needed = [
+        *("cuInit", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxGetState"),
+        *("cuCtxPushCurrent", "cuCtxPopCurrent", "cuCtxGetDevice"),
+        *("cuEventCreate", "cuEventRecord", "cuEventDestroy", "cuStreamWaitEvent"),
+        *("cuStreamSynchronize", "cuStreamIsCapturing", "cuPointerGetAttributes"),
+    ]
+    said = in_child(HIDDEN, *needed, "cuGetErrorName").check().splitlines()
+    assert said[:-1] == [f"{name} is needed" for name in needed]
+    # Without it an error has a number and no name.
+    assert said[-1].startswith("cuGetErrorName candle cannot make")
+    assert "error (" in said[-1]
 
 
 def record_without_memory(driver: Driver, faults: Faults, t: candle.Tensor) -> int:
