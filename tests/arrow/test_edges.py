@@ -201,3 +201,113 @@ def test_what_would_become_of_a_reader_is_not_told() -> None:
         candle.explain(reader)
     assert (reader.given, reader.released) == (0, 0)
     assert candle.from_arrow(reader).tolist() == [1, 2, 3, 4]
+
+
+# Metadata: JSON, of which most is of no interest, but has to be JSON
+
+WHOLE = (
+    r' { "type_name" : "complex64" , "vendor_name":"candle", "a\u00e9\n\"\/": '
+    '[1, -0, 0.5, -12.75e+3, 1E-2, 2e5, true, false, null, {"b": []}, {}, '
+    '"\u00e9\u20ac\U0001f600"] } '
+)
+
+
+def of_metadata(text: str | bytes) -> arrow.Exporter:
+    metadata = arrow.extension("arrow.opaque", text)
+    schema = arrow.schema("+w:2", arrow.schema("f"), metadata=metadata)
+    data = arrow.array(2, [None], arrow.array(4, [None, struct.pack("4f", 1, 2, 3, 4)]))
+    return arrow.Exporter(schema, data)
+
+
+def test_metadata_that_ends_anywhere() -> None:
+    assert candle.from_arrow(of_metadata(WHOLE)).tolist() == [1 + 2j, 3 + 4j]
+    whole = WHOLE.rstrip().encode()
+    for end in range(len(whole)):
+        with pytest.raises(BufferError, match="opaque"):
+            candle.from_arrow(of_metadata(whole[:end]))
+
+
+NO_JSON = [
+    *("01", "1.", ".5", "-", "+1", "1e", "1e+", "0x1", "1 2", "tru", "nul", "nan", "Infinity"),
+    *('"\\x"', '"\\u12g4"', '"\\u12', "'a'", "[1,]", "[1 2]", "[,1]", "{1:2}", '{"a" 1}', '{"a":}'),
+    *('{"a":1,}', "[}", "{]", "[", '"', '"\n"', "[" * 200 + "]" * 200),
+]
+
+
+def test_metadata_that_is_no_json() -> None:
+    for value in NO_JSON:
+        text = '{"type_name":"complex64","vendor_name":"candle","more":' + value + "}"
+        with pytest.raises(BufferError, match="opaque"):
+            candle.from_arrow(of_metadata(text))
+
+
+NO_UTF8 = [
+    *(b"\x80", b"\xbf", b"\xc0\x80", b"\xc1\xbf", b"\xc3", b"\xc3\x28", b"\xe0\x80\x80"),
+    *(b"\xe0\x9f\xbf", b"\xe2\x82", b"\xe2\x28\xa1", b"\xe2\x82\x28", b"\xed\xa0\x80"),
+    *(
+        b"\xed\xbf\xbf",
+        b"\xf0\x80\x80\x80",
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf0\x9f\x98",
+        b"\xf4\x90\x80\x80",
+    ),
+    *(b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80", b"\xff", b"\xfe", b"\xf0\x28\x8c\xbc"),
+]
+
+
+def test_metadata_that_is_no_text() -> None:
+    """Each way of UTF-8's to be wrong, and the codes next to them that are right."""
+    before = b'{"type_name":"complex64","vendor_name":"candle","more":"'
+    for wrong in NO_UTF8:
+        with pytest.raises(BufferError, match="opaque"):
+            candle.from_arrow(of_metadata(before + wrong + b'"}'))
+    for code in (0x7F, 0x80, 0x7FF, 0x800, 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF):
+        text = before + chr(code).encode() + b'"}'
+        assert candle.from_arrow(of_metadata(text)).size == 2
+
+
+FILLS: list[tuple[str, Any, Any]] = [
+    # a column's format, what its null becomes, the values; None where that is refused
+    ("s", 7, [1, 7, 3]),
+    ("s", True, [1, 1, 3]),
+    ("s", 7.0, [1, 7, 3]),
+    ("s", 7.5, None),
+    ("s", float("nan"), None),
+    ("s", float("inf"), None),
+    ("s", 1e300, None),
+    ("s", 1 << 15, None),
+    ("s", 1 << 70, None),
+    ("s", 7 + 0j, None),
+    ("S", -1, None),
+    ("e", 7, [1, 7, 3]),
+    ("e", 0.5, [1, 0.5, 3]),
+    ("e", 1 << 70, [1, float("inf"), 3]),
+    ("e", 7j, None),
+]
+
+
+def test_what_a_null_can_become() -> None:
+    """A number that the dtype holds as it is, or rounded if it is one of fractions."""
+    for format_, fill, values in FILLS:
+        letter = {"s": "h", "S": "H", "e": "e"}[format_]
+        made = arrow.array(3, [b"\x05", struct.pack(f"3{letter}", 1, 2, 3)], null_count=1)
+        producer = arrow.Exporter(arrow.schema(format_), made)
+        if values is None:
+            with pytest.raises((ValueError, BufferError), match="does not"):
+                candle.from_arrow(producer, nulls=fill)
+        else:
+            assert candle.from_arrow(producer, nulls=fill).tolist() == values, (format_, fill)
+
+
+def test_what_a_null_of_a_bit_can_become() -> None:
+    for fill, value in ((True, True), (False, False), (1, True), (0, False)):
+        producer = arrow.Exporter(
+            arrow.schema("b"), arrow.array(3, [b"\x05", b"\x01"], null_count=1)
+        )
+        assert candle.from_arrow(producer, nulls=fill).tolist() == [True, value, False]
+    for wrong in (2, -1, 1.0, 1j, 1 << 70):
+        producer = arrow.Exporter(
+            arrow.schema("b"), arrow.array(3, [b"\x05", b"\x01"], null_count=1)
+        )
+        with pytest.raises(ValueError, match="does not fit bool"):
+            candle.from_arrow(producer, nulls=wrong)
