@@ -359,6 +359,14 @@ def test_packed_elements_overlap(name: str) -> None:
 # Shapes at the edges
 
 
+def test_rows_past_the_caches_in_another_order() -> None:
+    """Rows too long to be gathered and too many for the caches, read as the source runs."""
+    source = np.arange(96 << 18, dtype="u1").reshape(384, 512, 128)
+    for order in ((1, 0, 2), (0, 1, 2)):
+        made = candle.asarray(source).permute(*order).copy()
+        np.testing.assert_array_equal(made.numpy(), source.transpose(order))
+
+
 def test_windows_as_a_destination() -> None:
     """Elements that are one, written the same values, whichever axis goes first."""
     for size in (1, 4, 8):

@@ -149,6 +149,27 @@ EVERY_WAY = [
 ]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_elements_with_gaps_exchanged(name: str) -> None:
+    """Every second one of those in memory, on both sides, in rows that are long or short."""
+    item = np.dtype(name).itemsize
+    for shape in ((30, 41), (3, 401), (401, 3), (7, 11, 13)):
+        order = range(len(shape))
+        back = [math.prod(shape[:i]) * item * 2 for i in order]
+        ahead = [math.prod(shape[i + 1 :]) * item * 2 for i in order]
+        for room in (128, 1 << 12):
+            _core.set_overlap_room(room)
+            for begins in ((0, 0), (item, 0), (0, 4 * item)):
+                check(
+                    Layout(shape, tuple(ahead), item),
+                    name,
+                    Layout(shape, tuple(back), item),
+                    name,
+                    begins,
+                    1,
+                )
+
+
 @pytest.mark.parametrize("name", ["u1", "f4", "c16"])
 def test_axes_exchanged(name: str) -> None:
     item = np.dtype(name).itemsize

@@ -19,6 +19,8 @@ CALLS: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "exactly one positional argument", lambda t: candle.from_dlpack()),
     (TypeError, "unexpected keyword argument 'no'", lambda t: candle.from_dlpack(t, no=1)),
     (TypeError, "exactly one positional argument", lambda t: candle.asarray(t, t)),
+    (TypeError, "'nope' is not a dtype", lambda t: candle.asarray(t, dtype="nope")),
+    (TypeError, "copy is None, False or True", lambda t: candle.asarray(t, copy=2)),
     (TypeError, "unexpected keyword argument 'no'", lambda t: candle.asarray(t, no=1)),
     (TypeError, "exactly one positional argument", lambda t: candle.from_arrow(t, t)),
     (TypeError, "unexpected keyword argument 'no'", lambda t: candle.from_arrow(t, no=1)),
@@ -124,6 +126,28 @@ def test_more_threads_than_an_int_counts() -> None:
             assert (candle.arange(1 << 20) * 0 + 1).tolist()[::65536] == [1] * 16
     finally:
         candle.set_num_threads(before)
+
+
+def test_pairs_have_no_value() -> None:
+    t = candle.asarray(bytearray(4)).view("float4_e2m1fn_x2")
+    for read in (t.tolist, t[0].item, lambda: float(t[0])):
+        with pytest.raises((BufferError, TypeError), match=r"pair of numbers|view.'uint8'"):
+            read()
+    for write in (
+        lambda: t.fill_(1),
+        lambda: t.__setitem__(0, 1.5),
+        lambda: candle.full(2, 1, dtype=t.dtype),
+    ):
+        with pytest.raises(BufferError, match="cannot be made of numbers"):
+            write()
+
+
+def test_the_vector_instructions_that_are_used(in_child: Any) -> None:
+    levels = ["baseline", "avx2", "avx512"]
+    best = levels.index(_core.simd())
+    for wanted, level in enumerate(levels):
+        said = in_child("from candle._native import _core; print(_core.simd())", CANDLE_SIMD=level)
+        assert said.check().split() == [levels[min(best, wanted)]]
 
 
 def test_wrong_indices() -> None:

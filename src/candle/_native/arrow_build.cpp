@@ -106,15 +106,12 @@ class TensorJson {
 
 bool build_elements(const ExportType& type, const char* name, ArrowSchema* schema) {
   const DTypeRow& row = dtype_table[type.dtype];
-  const char* primitive =
-      type.dtype == id_bool ? (type.bits ? "b" : "c") : arrow_format(type.dtype);
+  const char* primitive = type.dtype == id_bool ? "b" : arrow_format(type.dtype);
   char format[32];
   std::snprintf(format, sizeof format, "w:%d", item_bytes(row.dlpack));
   if (is_complex(type.dtype)) std::snprintf(format, sizeof format, "+w:2");
   SchemaNode* node = start_schema(primitive == nullptr ? format : primitive, name, schema);
   if (node == nullptr) return false;
-  if (type.dtype == id_bool && !type.bits)
-    return add_extension(arrow_names::bool8, "", node, schema);
   if (primitive != nullptr) return true;
   if (is_complex(type.dtype)) {
     if (start_schema(arrow_format(half_of(type.dtype)), "item", &node->child) == nullptr)

@@ -27,7 +27,6 @@ struct ArrayStruct {
 };
 constexpr int not_swapped_flag = 0x200;
 constexpr int writeable_flag = 0x400;
-constexpr int has_descr_flag = 0x800;
 
 bool bad_interface(const Ingest& ingest, const char* what) {
   PyErr_Format(PyExc_BufferError, "the array interface of %s is wrong: %s", ingest.producer(),
@@ -261,9 +260,7 @@ bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result
   char with_size[24];
   PyOS_snprintf(with_size, sizeof with_size, "%s%d", typestr, interface->itemsize);
   Source source;
-  source.dtype = (interface->flags & has_descr_flag) != 0 && interface->typekind == 'V'
-                     ? unknown_dtype
-                     : parse_typestr(with_size, &source.swapped);
+  source.dtype = parse_typestr(with_size, &source.swapped);
   if (source.dtype == unknown_dtype) {
     no_such_dtype(ingest, Route::array_struct, with_size);
     return true;
