@@ -99,6 +99,18 @@ def test_more_rows_than_can_be_counted() -> None:
         assert arrow.released[chunk.private_data] == count
 
 
+def test_rows_that_lie_further_apart_than_can_be_counted() -> None:
+    """Each distance fits, of lists in lists, and only their sum does not."""
+    far = 1 << 46
+    inner = arrow.array(1 << 48, [None], arrow.array(1 << 48, [None, FOUR]))
+    for rows, width in ((3, 1 << 16), (2, 1 << 17)):
+        begins = struct.pack(f"{rows}q", *(far * row for row in range(rows)))
+        data = arrow.array(rows, [None, begins, struct.pack(f"{rows}q", *[1] * rows)], inner)
+        schema = arrow.schema("+vL", arrow.schema(f"+w:{width}", arrow.schema("c")))
+        with pytest.raises(BufferError, match="impossible Arrow data"):
+            candle.from_arrow(arrow.Exporter(schema, data))
+
+
 def test_few_nulls_among_many() -> None:
     """Those that lie alone between bytes of none, at the ends, and in a slice."""
     rows = 83
