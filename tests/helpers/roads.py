@@ -246,8 +246,11 @@ def there_and_back(t: candle.Tensor) -> candle.Tensor:
     return found
 
 
+SIDE = 256  # so many rows are too much for what needs no memory
+
+
 def square() -> candle.Tensor:
-    return candle.arange(64, dtype="float32").view(8, 8)
+    return candle.arange(SIDE * SIDE, dtype="float32").view(SIDE, SIDE)
 
 
 def roomless(move: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -271,8 +274,14 @@ def shifted(t: candle.Tensor) -> candle.Tensor:
 
 
 def is_turned(t: candle.Tensor) -> Any:
-    assert t[1:].tolist() == [float(63 - n) for n in range(1, 64)]
+    assert t[1:5].tolist() == [SIDE * SIDE - 2.0 - n for n in range(4)]
+    assert t[-1].item() == 0
     return NUMBERS
+
+
+def is_exchanged(t: candle.Tensor) -> Any:
+    assert t[1, :4].tolist() == [1.0 + SIDE * n for n in range(4)]
+    return t[:4, 0].tolist()
 
 
 OUT = {
@@ -305,15 +314,15 @@ OUT = {
     "bytes of it": Road(tensor, lambda t: t.view("uint8")),
     "fill": Road(tensor, lambda t: t.fill_(1)),
     "pickle": Road(tensor, there_and_back, values),
-    "exchanged onto itself": Road(
-        square, lambda t: t.copy_(t.T), lambda t: [t[i, 0].item() for i in range(4)]
+    "exchanged onto itself": Road(square, lambda t: t.copy_(t.T), is_exchanged),
+    "turned onto itself": Road(lambda: square().view(SIDE * SIDE), shifted, is_turned),
+    "turned, in little room": Road(
+        lambda: square().view(SIDE * SIDE), roomless(shifted), is_turned
     ),
-    "turned onto itself": Road(lambda: square().view(64), shifted, is_turned),
-    "turned, in little room": Road(lambda: square().view(64), roomless(shifted), is_turned),
     "exchanged, in little room": Road(
         square,
         roomless(lambda t: t.copy_(t.T)),
-        lambda t: [t[i, 0].item() for i in range(4)],
+        is_exchanged,
     ),
     "legacy capsule of the door to jax": Road(
         tensor, _core.legacy_capsule, lambda c: take(c).tolist()
