@@ -68,6 +68,17 @@ def test_torch_functions_of_any_kind() -> None:
     for function in (functools.partial(whole), whole):
         pytest.importorskip("torch")
         assert candle.Tensor.__torch_function__(function, (), (t,)) == ("Tensor", [0, 1, 2])
+    assert candle.Tensor.__torch_function__(lambda: 5, ()) == 5
+    assert candle.Tensor.__torch_function__(whole, (), (t,), None) == ("Tensor", [0, 1, 2])
+
+    class Numbered:
+        __name__ = 5
+
+        def __call__(self, x: Any, *, out: Any = None) -> Any:
+            return whole(x), out is not None and whole(out)
+
+    both = candle.Tensor.__torch_function__(Numbered(), (), (t,), {"out": candle.zeros(1)})
+    assert both == (("Tensor", [0, 1, 2]), ("Tensor", [0]))
     whole.__name__ = "whole_"
     frozen = candle.asarray(bytes(4))
     with pytest.raises(ValueError, match="read-only"):

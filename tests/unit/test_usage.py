@@ -150,6 +150,76 @@ def test_the_vector_instructions_that_are_used(in_child: Any) -> None:
         assert said.check().split() == [levels[min(best, wanted)]]
 
 
+class Index:
+    """An integer of some framework: what it says of itself, or raises."""
+
+    def __init__(self, **said: Any) -> None:
+        self.said = said
+
+    def __index__(self) -> int:
+        return 1
+
+    def __getattr__(self, name: str) -> Any:
+        value = self.said.get(name, AttributeError(name))
+        if isinstance(value, BaseException):
+            raise type(value)(name)
+        return value
+
+
+class Unnamed:
+    def __str__(self) -> str:
+        raise RuntimeError("no name")
+
+
+def test_what_is_an_index() -> None:
+    """Whatever has `__index__` and no axes, but masks; what cannot be asked is not asked again."""
+    t = candle.arange(4)
+    for said in (
+        {},
+        {"ndim": 0},
+        {"ndim": 0, "dtype": "int64"},
+        {"ndim": RuntimeError(), "dtype": RuntimeError()},
+        {"ndim": 0, "dtype": Unnamed()},
+        {"ndim": 0, "dtype": "\ud800"},
+    ):
+        assert t[Index(**said)].item() == 1, said
+        changed = t.copy()
+        changed[Index(**said)] = 7
+        assert changed.tolist() == [0, 7, 2, 3], said
+    for name in ("ndim", "dtype"):
+        for error in (KeyboardInterrupt(), MemoryError()):
+            with pytest.raises(type(error)):
+                t[Index(**{"ndim": 0, name: error})]
+            with pytest.raises(type(error)):
+                t[Index(**{"ndim": 0, name: error})] = 5
+
+
+def test_bytes_seen_as_other_elements() -> None:
+    """Where the last axis holds whole elements of both, and the others step over such."""
+    t = candle.arange(48, dtype="uint8").view(2, 3, 8)
+    shapes = {"uint16": (2, 3, 4), "uint64": (2, 3, 1), "int4": (2, 3, 16), "int8": (2, 3, 8)}
+    for dtype, shape in shapes.items():
+        seen = t.view(dtype)
+        assert seen.shape == shape
+        assert seen.view("uint8").tolist() == t.tolist()
+        assert t[:, ::2].view(dtype).view("uint8").tolist() == t[:, ::2].tolist()
+    odd = candle.arange(30, dtype="uint8").view(6, 5)
+    assert odd[:1, :4].view("uint16").shape == (1, 2)  # an axis of 1 may have any stride
+    assert t[:, :0].view("uint64").shape == (2, 0, 1)
+    assert t[..., :0].view("uint64").shape == (2, 3, 0)
+    for view, dtype in (
+        (t[..., :5], "uint16"),  # no whole elements
+        (t[..., ::2], "uint16"),  # gaps
+        (t.permute(0, 2, 1), "uint16"),
+        (t[0, 0, 0], "uint16"),  # no axis
+        (odd[:, :4], "uint16"),  # rows between elements
+    ):
+        with pytest.raises(ValueError, match="cannot be seen as uint16"):
+            view.view(dtype)
+    with pytest.raises(ValueError, match="not a multiple of 2, the alignment of uint16"):
+        candle.arange(9, dtype="uint8")[1:].view("uint16")
+
+
 def test_wrong_indices() -> None:
     """By the sequence protocol, which C code uses, as by the brackets."""
     item = ctypes.pythonapi.PySequence_GetItem
