@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Lines of the native core that did not run in the last `.ci/coverage`, and that nobody excuses.
 
-Prints them, and then what docs/coverage.md excuses in vain. With `--branches`, in place of lines, those that ran and of whose branches some did not.
+Prints them, and then what docs/coverage.md excuses in vain. With `--branches`, in place of lines,
+those that ran and of whose branches some did not.
 
 A row's first cell names files and pieces of source lines, all in backticks: a piece is of the file
 before it, or of any file if there is none, and `...` in it is anything. Lines that did not run and
@@ -9,19 +10,25 @@ have none that ran between them are one stretch: a piece in one of them, or in t
 excuses all.
 """
 
+from __future__ import annotations
+
 import fnmatch
 import json
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "build" / "coverage"
 NATIVE = "src/candle/_native/"
 
 
-def excuses(heading):
-    """(file, piece) of each excuse of the table under a heading of the page."""
+def excuses(heading: str) -> Iterator[tuple[str, str]]:
+    """Give (file, piece) of each excuse of the table under a heading of the page."""
     page = (ROOT / "docs" / "coverage.md").read_text()
     section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     for row in re.findall(r"^\| (.*?) \|", section, re.MULTILINE):
@@ -33,23 +40,25 @@ def excuses(heading):
                 yield file, quoted
 
 
-def is_in(piece, line):
+def is_in(piece: str, line: str) -> bool:
+    """Tell whether a line holds a piece."""
     return fnmatch.fnmatchcase(line, "*".join(map(escaped, ["", *piece.split("..."), ""])))
 
 
-def escaped(text):
+def escaped(text: str) -> str:
+    """Text as a pattern of itself."""
     return re.sub(r"([*?[])", r"[\1]", text)
 
 
-def counted():
-    """For each file and line that can run: how often it did, and each of its branches."""
+def counted() -> Iterator[tuple[str, list[tuple[int, tuple[int, dict[int, int]]]]]]:
+    """Give each file and its lines that can run: how often they did, and each of their branches."""
     for file in json.loads((OUT / "native.json").read_text())["files"]:
-        lines = {}
+        lines: dict[int, tuple[int, dict[int, int]]] = {}
         for line in file["lines"]:  # one for each function that has it
             if line.get("gcovr/excluded"):
                 continue
-            count, branches = lines.setdefault(line["line_number"], [0, {}])
-            lines[line["line_number"]][0] = count + line["count"]
+            count, branches = lines.get(line["line_number"], (0, {}))
+            lines[line["line_number"]] = (count + line["count"], branches)
             for i, branch in enumerate(line["branches"]):
                 if not branch.get("gcovr/excluded"):
                     number = branch.get("branchno", i)
@@ -57,9 +66,9 @@ def counted():
         yield file["file"].removeprefix(NATIVE), sorted(lines.items())
 
 
-def stretches(lines, want_branches):
-    """Numbers of lines that belong together."""
-    found = []
+def stretches(lines: list[Any], want_branches: bool) -> Iterator[list[int]]:
+    """Give the numbers of lines that belong together."""
+    found: list[int] = []
     for number, (count, branches) in lines:
         if want_branches:
             if count and not all(branches.values()):
@@ -72,7 +81,8 @@ def stretches(lines, want_branches):
     yield found
 
 
-def main():
+def main() -> bool:
+    """Tell whether there is a line that nobody excuses."""
     want_branches = sys.argv[1:] == ["--branches"]
     kind = "branches" if want_branches else "lines"
     unused = list(excuses(f"Native: {kind} that did not run"))
