@@ -121,7 +121,10 @@ bool copy_in_order(const Walk& walk) noexcept {
   }
   const bool packed = walk.dst.packed() || walk.src.packed();
   Walk ordered;
-  const Order order = find_order(walk, packed ? 1 : items_at_a_time(walk), &ordered);
+  const int64_t bits = std::max(walk.dst.bits(), walk.src.bits());
+  const int64_t fit = room.load(std::memory_order_relaxed) * 8 / bits;
+  const int64_t at_a_time = packed ? 1 : std::min(items_at_a_time(walk), fit);
+  const Order order = find_order(walk, at_a_time, &ordered);
   if (order == Order::none) return false;
   packed ? copy_packed(ordered) : copy_in_pieces(ordered, order == Order::free);
   return true;

@@ -22,8 +22,8 @@ bool copy_in_order(const Walk& walk) noexcept;
 /// other, in an order that no axes have, is more than that read whole.
 bool copy_overlapping(const Walk& walk) noexcept;
 
-/// Takes less memory for elements than half a megabyte; for tests, so that small copies go as large
-/// ones do.
+/// Takes less memory for elements than half a megabyte, and reads no more of them at a time; for
+/// tests, so that small copies go as large ones do.
 void set_overlap_room(int64_t bytes) noexcept;
 
 }  // namespace candle
