@@ -40,8 +40,8 @@ def test_every_allocation_fails(run_child: Any, side: str) -> None:
 
 def test_loading_without_memory(run_child: Any) -> None:
     """The import fails, and the next one works or says that a new process has to be started."""
-    if sys.version_info >= (3, 13):
-        pytest.skip("CPython 3.13 ends the process where the members of a type cannot be added")
+    if sys.version_info >= (3, 12):
+        pytest.skip("CPython 3.12 and 3.13 crash or hang while they make a type")
     try:
         faults.build()
     except fake_driver.NoCompiler as error:
