@@ -94,6 +94,8 @@ class Engine:
     def standard(self, name: str, part: str = "") -> Any:
         """Give one of the standard's functions; `part` names the extension that it is of."""
         found = getattr(getattr(self.namespace, part) if part else self.namespace, name)
+        if self is host:
+            return _clip_beside(found) if name == "clip" else found
         calls = self.calls
         return found if calls is None else calls.standard(found, f"{part}.{name}" if part else name)
 
@@ -251,6 +253,22 @@ class Engine:
             return x
         calls = self.calls
         return _core.asarray(x if calls is None else calls.plain(x))
+
+
+def _clip_beside(function: Any) -> Any:
+    """Give array-api-compat's ``clip`` copies of its bounds beside ints, where it writes to them.
+
+    Its 1.16 puts the dtype's own bounds in the place of what lies outside them.
+    """
+    from functools import wraps
+
+    @wraps(function)
+    def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:
+        if x.dtype.kind in "iu":
+            min, max = (b.copy() if hasattr(b, "copy") else b for b in (min, max))
+        return function(x, min, max)
+
+    return clip
 
 
 host: Engine = Engine("numpy")

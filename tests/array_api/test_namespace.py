@@ -216,3 +216,15 @@ def test_named_results() -> None:
     found = xp.linalg.eigh(LAID["whole"]())
     assert type(found.eigenvalues) is type(found.eigenvectors) is candle.Tensor
     assert xp.unique_counts(candle.tensor([1, 1, 2])).counts.tolist() == [2, 1]
+
+
+def test_clip_leaves_its_bounds_alone() -> None:
+    for bound in (np.array([-2.0, 1.0, 300.0]), np.array([-200, 1000, 3])):
+        before = bound.copy()
+        for writable in (True, False):
+            bound.flags.writeable = writable
+            values = candle.asarray(np.array([1, 2, 3], "uint8"))
+            for clip in (values.clip, lambda *bounds, x=values: xp.clip(x, *bounds)):
+                clip(candle.asarray(bound), None)
+                clip(None, candle.asarray(bound))
+            assert bound.tolist() == before.tolist()
