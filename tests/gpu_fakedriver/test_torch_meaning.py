@@ -234,6 +234,95 @@ def test_dtypes_are_those_that_numpy_gives(computing: Any) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Of operands of several dtypes, and of what numpy takes that torch takes otherwise.
+b, h, s, i = (np.array([3, 1, 2], dtype) for dtype in ("int8", "float16", "int16", "int64"))
+f, c, m = i.astype("float32"), i.astype("complex64"), np.array([True, False, True])
+wide, few = np.array(300), np.arange(24.0).reshape(2, 3, 4)
+SQUARE = np.array([[4, 1, 0], [1, 3, 0], [0, 0, 2]])
+MIXED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "narrow ints make narrow floats": (lambda *x: [np.sin(y) for y in x], (b, s, i, m)),
+    "whoever computes": (lambda b, s: (np.rint(b), np.fabs(s), np.exp2(b), np.radians(s)), (b, s)),
+    "two of them": (lambda *x: [np.hypot(y, x[0]) for y in x], (b, s, i, m, h)),
+    "and a number": (lambda b, m: (np.hypot(b, 300), np.hypot(b, 1.5), np.hypot(m, 2)), (b, m)),
+    "but for quotients and means": (lambda b, s: (b / s, b / 300, 300 / s, np.mean(b)), (b, s)),
+    "float16 and complex": (lambda h, c: (h + c, h * 2j, np.where(h > 1, h, 1j)), (h, c)),
+    "transforms": (lambda *x: [np.fft.fft(y) for y in x], (b, h, f, i)),
+    "no axes count": (lambda h, f, i: (h / f[0], h % i[0], f[0] - h, np.fmod(h, f[0])), (h, f, i)),
+    "not for ints either": (lambda b, w: (b // w, b * w, np.lcm(b, w)), (b, wide)),
+    "two arguments": (lambda f, i: (np.fmax(f, i), np.logaddexp2(f, i), np.fmin(i, f)), (f, i)),
+    "products": (lambda *x: [y @ x[0] for y in x] + [np.vecdot(x[0], y) for y in x], (h, b, i, f)),
+    "one of several": (lambda m, b, i: (np.where(m, b, 1.5), np.where(i, 1, b)), (m, b, i)),
+    "bounds": (lambda b, i: (np.clip(i, 1.5, 2.5), np.clip(b, 1, 2)), (b, i)),
+    "joined": (lambda f, i: (np.concatenate([f, i]), np.stack([i, f]), np.hstack([f, i])), (f, i)),
+    "crossed": (np.cross, (f, i)),
+    "matrices of ints": (
+        lambda a: (np.linalg.inv(a), np.linalg.det(a), np.linalg.norm(a)),
+        (SQUARE,),
+    ),
+    "equations": (np.linalg.solve, (SQUARE, f.astype("float64"))),
+    "close": (np.isclose, (f, i)),
+    "large ints": (lambda f, h: (f + 2**63, f * -(2**70), h / 2**63, h**1e30, 2**63 - f), (f, h)),
+    "all, running": (lambda x: (np.cumsum(x), np.cumprod(x + 1), np.cumsum(x, 1)), (few,)),
+    "all, sorted": (lambda x: (np.sort(-x, axis=None), np.argsort(-x, None), np.sort(-x)), (few,)),
+    "all, taken": (lambda x, b, i: (np.take(x, b), np.take(x, i[None] - 1, axis=1)), (few, b, i)),
+    "Python's dtypes": (lambda b: (np.ones_like(b, dtype=float), np.sum(b, dtype=complex)), (b,)),
+}
+
+
+def test_dtypes_and_axes_of_mixed_operands(computing: Any) -> None:
+    wrong = []
+    for device in (0, 1):
+        for name, (call, arrays) in MIXED.items():
+            with np.errstate(all="ignore"):
+                want = call(*[x.copy() for x in arrays])
+            operands = [lent(x, device)[1] for x in arrays]
+            with candle.strict():
+                fault = same(call(*operands), want, f"cuda:{device}")
+            if fault:
+                wrong.append(f"{name}: {fault}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_in_place_beside_no_axes(computing: Any) -> None:
+    x, t = lent(np.array([100, 7], "int8"), 1)
+    wide = lent(np.array(300), 1)[1]
+    t //= wide  # which is 44 in int8
+    assert x.tolist() == [0, 0]
+    y, u = lent(np.array([1.5, 2.0], "float32"), 0)
+    u += 2**63
+    u -= -(2**70)
+    assert y.tolist() == [float(2**63 + 2**70)] * 2
+
+
+REFUSED: dict[str, tuple[Callable[..., Any], type[Exception]]] = {
+    "a negative power": (lambda t, a: t**-1, ValueError),
+    "a singular matrix": (lambda t, a: np.linalg.inv(a * 0.0), ValueError),
+    "no element": (lambda t, a: np.max(t[:0]), ValueError),
+    "no axes": (lambda t, a: t[0] @ t[0], ValueError),
+    "three axes": (lambda t, a: np.diag(a[None]), ValueError),
+    "one of several": (lambda t, a: np.where(t > 1, 300, t.to("int8")), OverflowError),
+    "in another dtype": (lambda t, a: np.linalg.inv(a.to("float16")), TypeError),
+    "of integers": (
+        lambda t, a: (np.reciprocal(t), t.__array_namespace__().reciprocal(t)),
+        TypeError,
+    ),
+    "of complex numbers": (lambda t, a: np.fabs(t.to("complex64")), TypeError),
+    "NaN is another": (lambda t, a: np.heaviside(a, a), TypeError),
+    "one result": (lambda t, a: np.linalg.qr(a * 1.0, mode="r"), TypeError),
+    "sorted without axes": (lambda t, a: np.argsort(t[0]), TypeError),
+    "... of no axes": (lambda t, a: a[t, ..., t], TypeError),
+}
+
+
+def test_errors_are_those_of_numpy_or_have_a_remedy(computing: Any) -> None:
+    for device in (0, 1):
+        t, a = lent(np.array([0, 1, 2]), device)[1], lent(SQUARE, device)[1]
+        for name, (call, error) in REFUSED.items():
+            remedy = r"t\.to\('cpu'\)" if error is TypeError else None
+            with pytest.raises(error, match=remedy):
+                pytest.fail(f"{name}: no error, but {call(t, a)}")
+
+
 def test_numbers_that_no_element_can_be(computing: Any) -> None:
     xp = candle.zeros(1).__array_namespace__()
     for device in (0, 1):

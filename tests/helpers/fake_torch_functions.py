@@ -94,9 +94,13 @@ def _waits(name: str, given: Any) -> bool:
 
 
 def _with_numbers(schema: Any, arguments: Any) -> tuple[Any, ...]:
-    """Give tensors for the numbers that Python is told of where torch has tensors of one."""
+    """Give tensors for the numbers that Python is told of where torch has tensors of one.
+
+    torch has marked them as numbers, whose dtype counts less than that of tensors without axes.
+    """
+    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
     return tuple(
-        torch.tensor(x, dtype=torch.float64 if isinstance(x, float) else None)
+        torch.tensor(x, dtype=torch.result_type(tensors[0], x) if tensors else None)
         if isinstance(x, bool | int | float | complex) and str(argument.type) == "Tensor"
         else x
         for x, argument in zip(arguments, schema.arguments, strict=False)

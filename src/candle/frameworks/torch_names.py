@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DIRECT", "FLOATING", "FUNCTIONS", "RENAMED", "SAME"]
+__all__ = ["DIRECT", "FUNCTIONS", "RENAMED", "SAME"]
 
 # Universal functions that the standard has by the same name.
 SAME = frozenset(
@@ -26,25 +26,18 @@ RENAMED = {
     "arctan2": "atan2",
     "arctanh": "atanh",
     "conjugate": "conj",
-    "fabs": "abs",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "power": "pow",
     "right_shift": "bitwise_right_shift",
-    "rint": "round",
 }
 
 # Those that torch has and the standard has not.
 DIRECT = {
-    **{name: name for name in ("deg2rad", "exp2", "fmax", "fmin", "fmod", "gcd", "heaviside")},
+    **{name: name for name in ("deg2rad", "exp2", "fmax", "fmin", "fmod", "gcd")},
     **{name: name for name in ("lcm", "logaddexp2", "rad2deg")},
     "degrees": "rad2deg",
     "radians": "deg2rad",
-}
-
-# Of those by other names, the ones that make float64 of integers in numpy.
-FLOATING = {
-    *("deg2rad", "degrees", "exp2", "fabs", "heaviside", "logaddexp2", "rad2deg", "radians", "rint")
 }
 
 # numpy's name, ">" and the standard's, or torch's after a dot, where that is another; then numpy's
@@ -53,7 +46,6 @@ _ROWS = """
 all any max min = *a axis - keepdims
 amax>max amin>min = *a axis - keepdims
 argmax argmin = *a axis - keepdims
-argsort sort = *a axis
 array_split>.tensor_split = *ary *indices_or_sections axis=dim
 atleast_1d>.atleast_1d atleast_2d>.atleast_2d atleast_3d>.atleast_3d = **arys
 broadcast_arrays = **args
@@ -64,7 +56,6 @@ concatenate>concat = *arrays axis
 copy>.clone = *a
 count_nonzero = *a axis keepdims
 cross>linalg.cross = *a *b - - - axis=axis:-1
-cumprod>cumulative_prod cumsum>cumulative_sum = *a axis dtype
 cumulative_prod cumulative_sum = *x axis dtype - include_initial
 diag>.diag = *v k=diagonal
 diagonal>.diagonal = *a offset axis1=dim1 axis2=dim2
@@ -96,7 +87,6 @@ searchsorted = *a *v side sorter
 stack = *arrays axis
 std var = *a axis - - ddof=correction keepdims correction
 swapaxes>.swapaxes = *a *axis1 *axis2
-take = *a *indices axis
 take_along_axis = *arr *indices axis
 tensordot = *a *b axes
 tril triu = *m k
@@ -111,7 +101,6 @@ linalg.cross linalg.outer linalg.vecdot linalg.matmul = *x1 *x2
 linalg.matrix_power = *a *n
 linalg.matrix_rank = *A
 linalg.norm>.linalg.norm = *x ord axis=dim keepdims=keepdim
-linalg.qr = *a mode
 linalg.solve = *a *b
 linalg.svd = *a full_matrices
 linalg.tensordot = *a *b axes

@@ -8,8 +8,9 @@ called by way of the standard's; what has no counterpart that means the same is 
 from __future__ import annotations
 
 from ..dtypes import as_dtype
-from .torch_calls import REMEDY, as_floats, is_integral, of_standard, operation, torch_module
-from .torch_names import DIRECT, FLOATING, FUNCTIONS, RENAMED, SAME
+from .torch_calls import operation
+from .torch_names import DIRECT, FUNCTIONS, RENAMED, SAME
+from .torch_standard import REMEDY, of_standard, standard, torch_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,19 +84,16 @@ def _universal(name: str, method: str) -> Any:
         )
         return _bound(shown, found, takes)
     function: Any
-    if name == "reciprocal":
-        function = _reciprocal
+    if name in _OWN_UNIVERSAL:
+        function = _OWN_UNIVERSAL[name]
     elif name in DIRECT:
-        direct = getattr(torch_module(), DIRECT[name])
-        function = _of_floats(direct) if name in FLOATING else direct
-    elif name == "divmod":
-        function = operation(divmod)
+        direct = DIRECT[name]
+        function = standard(getattr(torch_module(), direct), direct)
     else:
         standards = name if name in SAME else RENAMED.get(name)
         if standards is None:
             raise refused
         function = of_standard(standards)
-        function = _of_floats(function) if name in FLOATING else function
     if method not in ("__call__", "outer"):
         raise refused
 
@@ -109,18 +107,29 @@ def _universal(name: str, method: str) -> Any:
     return run
 
 
-def _of_floats(function: Any) -> Any:
-    return lambda *inputs: function(*map(as_floats, inputs))
-
-
 def _tiled(A: Any, reps: Any) -> Any:
     return of_standard("tile")(A, (reps,) if isinstance(reps, int) else tuple(reps))
 
 
-def _reciprocal(x: Any) -> Any:
-    if is_integral(x):
-        raise TypeError(f"torch has no reciprocal of integers that means numpy's; {REMEDY}")
-    return of_standard("reciprocal")(x)
+def _fabs(x: Any) -> Any:
+    if x.is_complex():
+        raise TypeError(f"torch has no fabs of complex numbers; {REMEDY}")
+    return standard(of_standard("abs"), "fabs")(x)
+
+
+def _rint(x: Any) -> Any:
+    return standard(of_standard("round"), "rint")(x)
+
+
+def _divided(x1: Any, x2: Any) -> Any:
+    return operation(divmod)(x1, x2)
+
+
+_OWN_UNIVERSAL = {
+    "divmod": _divided,
+    "fabs": _fabs,
+    "rint": _rint,
+}
 
 
 def _transposed(a: Any, axes: Any = None) -> Any:
@@ -151,7 +160,46 @@ def _chosen(condition: Any, x: Any = None, y: Any = None) -> Any:
     return of_standard("nonzero")(condition) if x is None else of_standard("where")(condition, x, y)
 
 
+# The axis that numpy goes along unasked.
+_LAST = {"argsort": -1, "cumulative_prod": None, "cumulative_sum": None, "sort": -1}
+
+
+def _along(name: str) -> Any:
+    """Give a function of the standard's that goes along an axis: of all elements for None."""
+
+    def run(a: Any, axis: Any = _LAST[name], dtype: Any = None, **more: Any) -> Any:
+        _refuse_more(name, more)
+        if axis is None:
+            a, axis = a.reshape(-1), 0
+        if a.dim() == 0:
+            raise TypeError(f"torch has no {name} of no axes that means numpy's; {REMEDY}")
+        cast = {} if dtype is None else {"dtype": _dtype(dtype)}
+        return of_standard(name)(a, axis=axis, **cast)
+
+    return run
+
+
+def _taken(a: Any, indices: Any, axis: int | None = None) -> Any:
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    axis %= a.dim()
+    found = of_standard("take")(a, indices.reshape(-1), axis=axis)
+    return found.reshape(*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
+
+
+def _qr(a: Any, mode: str = "reduced") -> Any:
+    if mode not in ("reduced", "complete"):
+        raise TypeError(f"torch has no qr of mode {mode!r} that means numpy's; {REMEDY}")
+    return of_standard("linalg.qr")(a, mode=mode)
+
+
 _OWN = {
+    "argsort": _along("argsort"),
+    "cumprod": _along("cumulative_prod"),
+    "cumsum": _along("cumulative_sum"),
+    "linalg.qr": _qr,
+    "sort": _along("sort"),
+    "take": _taken,
     "dot": _dot,
     "outer": _outer,
     "squeeze": _squeezed,
@@ -184,6 +232,7 @@ def _bound(path: str, target: str, takes: str) -> Any:
         else:
             for part in target[1:].split("."):
                 function = getattr(function, part)
+            function = standard(function, target[1:])
         placed: list[Any] = []
         named: dict[str, Any] = {}
         rest = list(arguments)
@@ -221,4 +270,6 @@ def _bound(path: str, target: str, takes: str) -> Any:
 
 def _dtype(value: Any) -> Any:
     torch = torch_module()
+    if value is float or value is complex:  # numpy's, which are not candle's
+        return torch.float64 if value is float else torch.complex128
     return value if isinstance(value, torch.dtype) else getattr(torch, as_dtype(value).name)
