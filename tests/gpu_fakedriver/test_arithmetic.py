@@ -55,6 +55,19 @@ def test_in_place_writes_the_devices_memory(cupy: Any, driver: Driver, device: i
     assert x.get().tolist() == [4, 6, 8]
 
 
+def test_read_only_memory_is_not_written(cupy: Any, driver: Driver) -> None:
+    from torch_on_devices import raw
+
+    [t] = raw(0, [candle.tensor([1.0, float("nan")])], read_only=True)
+    assert np.nan_to_num(t).to("cpu").tolist() == [1, 0]
+    for arguments in ((False,), (False, 7.0)):
+        with pytest.raises(ValueError, match="read-only"):
+            np.nan_to_num(t, *arguments)
+    with pytest.raises(ValueError, match="read-only"):
+        np.nan_to_num(t, copy=False)
+    assert np.isnan(t.to("cpu").tolist()).tolist() == [False, True]
+
+
 def test_queued_work_comes_first(cupy: Any, driver: Driver) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:

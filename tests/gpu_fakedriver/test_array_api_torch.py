@@ -33,7 +33,7 @@ LACKING = {"imag": "non-complex dtypes", "unique_all": "unique_all"}
 EVERY = {name: call for name, call in {**CALLS, **WAITING}.items() if name not in LACKING}
 # Those that make no kernel run, and give views.
 VIEWS = {
-    *("conj", "positive", "real", "linalg.diagonal", "linalg.matrix_transpose", "reshape"),
+    *("real", "linalg.diagonal", "linalg.matrix_transpose", "reshape"),
     *("permute_dims", "expand_dims", "moveaxis", "broadcast_to", "broadcast_arrays", "unstack"),
 }
 # Those that candle makes itself, of copies that were asked for.

@@ -283,6 +283,18 @@ def test_dtypes_and_axes_of_mixed_operands(computing: Any) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_results_are_no_views_where_numpy_copies(computing: Any) -> None:
+    for device in (0, 1):
+        for dtype in ("float32", "complex64"):
+            x, t = lent(np.array([1, 2], dtype), device)
+            calls = (operator.pos, np.positive, np.conjugate, abs, np.copy, np.sort)
+            for call in calls[: 6 if dtype == "float32" else 3]:
+                made = call(t)
+                assert made.to("cpu").tolist() == [1, 2]
+                made += 5
+                assert x.tolist() == [1, 2], call
+
+
 def test_in_place_beside_no_axes(computing: Any) -> None:
     x, t = lent(np.array([100, 7], "int8"), 1)
     wide = lent(np.array(300), 1)[1]
@@ -374,8 +386,9 @@ def test_read_only_and_reversed_operands(alone: Any, driver: Driver) -> None:
             backward = operand.stride[0] < 0
             with candle.strict(), pytest.raises(candle.CopyError) if backward else nullcontext():
                 operand + 0
-        with pytest.raises(ValueError, match="read-only"):
-            t.__iadd__(1)
+        for write in (lambda t=t: t.__iadd__(1), lambda t=t: np.nan_to_num(t, copy=False)):
+            with pytest.raises(ValueError, match="read-only"):
+                write()
 
 
 def numpys_functions() -> dict[str, Any]:

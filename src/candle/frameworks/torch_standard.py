@@ -277,8 +277,22 @@ def to_positions(k: Any, array: Any) -> Any:
     return k.to(torch.int64)
 
 
+def _fresh(function: Any) -> Any:
+    """Give what copies, as numpy does, where torch gives back its argument."""
+
+    def run(x: Any, /) -> Any:
+        found = function(x)
+        if found.is_conj() or found.data_ptr() != x.data_ptr():
+            return found  # the lazily conjugated are copied when they are given out
+        return found.clone()
+
+    return run
+
+
 _OTHERS = {
     "clip": _clip,
+    "conj": _fresh,
+    "positive": _fresh,
     "reciprocal": _of_no_integers,
     "where": _choice,
     **dict.fromkeys(("column_stack", "concat", "dstack", "hstack", "stack", "vstack"), _joined),
