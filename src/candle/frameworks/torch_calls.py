@@ -88,6 +88,9 @@ class Guard:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, RuntimeError):
+            return
+        # Those of the device have types of their own, which stay.
         singular = torch_module().linalg.LinAlgError
         if type(error) in (RuntimeError, NotImplementedError, singular):
             said = str(error).partition("\n")[0]

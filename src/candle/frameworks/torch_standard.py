@@ -47,17 +47,8 @@ _BINARY = {
 }
 # Those that torch computes of one dtype only.
 _ALIKE = {
-    *(
-        "allclose",
-        "isclose",
-        "linalg.solve",
-        "matmul",
-        "vecdot",
-        "tensordot",
-        "linalg.matmul",
-        "linalg.vecdot",
-        "linalg.tensordot",
-    ),
+    *("allclose", "isclose", "matmul", "tensordot", "vecdot", "linalg.matmul", "linalg.solve"),
+    *("linalg.tensordot", "linalg.vecdot"),
 }
 # Of integers numpy makes floats here, as narrow as hold them, and torch its default dtype.
 _FLOATING = {
