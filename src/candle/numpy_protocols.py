@@ -58,7 +58,7 @@ class _Protocols:
         if engine is host and method in ("__call__", "outer"):
             arguments = list(like_neighbours(inputs))
         if method == "at" and isinstance(arguments[0], Tensor):
-            arguments[0] = engine.take_to_write(arguments[0])
+            engine.take_to_write(arguments[0])  # an error if it may not be written
         if out is not None:
             keywords["out"] = out
         adds = method in ("reduce", "accumulate", "reduceat")
@@ -81,9 +81,9 @@ class _Protocols:
         if function.__name__ == "nan_to_num" and not _copies(*arguments, **keywords):
             written = "x"
         if written is not None:
-            place: tuple[Any, Any] = (given, 0) if given else (named, written)
-            if isinstance(place[0][place[1]], Tensor):
-                place[0][place[1]] = engine.take_to_write(place[0][place[1]])
+            target = given[0] if given else named[written]
+            if isinstance(target, Tensor):
+                engine.take_to_write(target)  # an error if it may not be written
         path = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
         return called(engine, engine.like(function), path, given, named)
 

@@ -68,6 +68,14 @@ def test_read_only_memory_is_not_written(cupy: Any, driver: Driver) -> None:
     assert np.isnan(t.to("cpu").tolist()).tolist() == [False, True]
 
 
+def test_functions_that_write_to_their_argument(cupy: Any, driver: Driver) -> None:
+    for device in (0, 1):
+        x = array(cupy, [1, float("nan")], device)
+        t = candle.from_dlpack(x)
+        np.nan_to_num(t, copy=False)
+        assert x.get().tolist() == [1, 0]
+
+
 def test_queued_work_comes_first(cupy: Any, driver: Driver) -> None:
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream:
