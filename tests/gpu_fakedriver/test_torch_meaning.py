@@ -311,6 +311,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], type[Exception]]] = {
     "a singular matrix": (lambda t, a: np.linalg.inv(a * 0.0), ValueError),
     "no element": (lambda t, a: np.max(t[:0]), ValueError),
     "no axes": (lambda t, a: t[0] @ t[0], ValueError),
+    "no such axis": (lambda t, a: np.take(a, t, axis=2), IndexError),
+    "nor of none": (lambda t, a: np.take(t[0], t, axis=1), IndexError),
     "three axes": (lambda t, a: np.diag(a[None]), ValueError),
     "one of several": (lambda t, a: np.where(t > 1, 300, t.to("int8")), OverflowError),
     "in another dtype": (lambda t, a: np.linalg.inv(a.to("float16")), TypeError),

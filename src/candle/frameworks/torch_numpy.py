@@ -182,9 +182,9 @@ def _along(name: str) -> Any:
 def _taken(a: Any, indices: Any, axis: int | None = None) -> Any:
     if axis is None:
         a, axis = a.reshape(-1), 0
-    axis %= a.dim()
-    found = of_standard("take")(a, indices.reshape(-1), axis=axis)
-    return found.reshape(*a.shape[:axis], *indices.shape, *a.shape[axis + 1 :])
+    found = of_standard("take")(a, indices.reshape(-1), axis=axis)  # an error for another axis
+    along: int = axis % a.dim()
+    return found.reshape(*a.shape[:along], *indices.shape, *a.shape[along + 1 :])
 
 
 def _qr(a: Any, mode: str = "reduced") -> Any:
