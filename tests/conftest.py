@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import children
 import isolation
 import pytest
+import sanitizers
 
 from candle.testing import live
 
@@ -22,6 +23,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "isolated(together, whole): run this test in another pytest process, as it may crash",
+    )
+    config.addinivalue_line(
+        "markers",
+        "own_memory: needs malloc and signals as they are without the address sanitizer",
     )
     if importlib.util.find_spec("hypothesis") is not None:
         import hypothesis
@@ -49,6 +54,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         _file = str(item.path)
         gc.collect()
         gc.freeze()
+    if sanitizers.is_address() and item.get_closest_marker("own_memory") is not None:
+        pytest.skip("the address sanitizer has a malloc and signals of its own")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -82,6 +82,7 @@ def test_a_used_capsule_frees_nothing(taker: str) -> None:
                         assert producer.deletes == gone, (max_version, shape, order)
 
 
+@pytest.mark.own_memory
 def test_imports_that_are_dropped_pin_nothing() -> None:
     # Case 2: pytorch/pytorch#9261, cupy/cupy#1443
     before, freed = live(), 0

@@ -321,6 +321,7 @@ PEAK = """
 """
 
 
+@pytest.mark.own_memory
 @pytest.mark.parametrize("dtype", ["<f8", ">f8"])
 def test_inflated_straight_into_place(
     path: Path, in_child: Callable[..., Child], dtype: str

@@ -178,6 +178,7 @@ CUT = """
 """
 
 
+@pytest.mark.own_memory
 def test_a_mapped_file_that_is_cut_short_ends_the_process(
     tmp_path: Path, in_child: Callable[..., Child]
 ) -> None:

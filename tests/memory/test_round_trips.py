@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sanitizers
 
 SCRIPT = Path(__file__).parent / "isolated" / "round_trips.py"
 TIMES = 100_000
@@ -22,18 +22,13 @@ def kinds() -> list[str]:
     return [line.split('"')[1] for line in text.splitlines() if line.startswith('    "')]
 
 
-def sanitised() -> bool:
-    """Whether freed memory is kept back, to find its late use."""
-    return "asan" in os.environ.get("LD_PRELOAD", "")
-
-
 @pytest.mark.parametrize("kind", kinds())
 def test_round_trips(run_child: Any, kind: str) -> None:
     name = kind.partition(",")[0]
     if name in ("numpy", "torch", "jax", "tvm_ffi") and importlib.util.find_spec(name) is None:
         pytest.skip(f"{name} is not installed")
-    times = 2000 if sanitised() else 10 * TIMES if kind == "mixed" else TIMES
+    times = 2000 if sanitizers.is_address() else 10 * TIMES if kind == "mixed" else TIMES
     child = run_child("-X", "faulthandler", SCRIPT, kind, str(times), JAX_PLATFORMS="cpu")
     result = json.loads(child.check())
     assert not any(result["left"].values()), result
-    assert sanitised() or result["grown"] < GROWTH, result
+    assert sanitizers.is_address() or result["grown"] < GROWTH, result

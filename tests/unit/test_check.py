@@ -26,6 +26,7 @@ def broken(obj: Any, *, trials: bool = False) -> set[str]:
 OWN = {"copy=True", "dl_device"}  # a Producer makes no copies, and has no other device
 
 
+@pytest.mark.own_memory
 def test_what_a_producer_does() -> None:
     assert broken(Producer(shape=(2, 3))) == OWN
     # It keeps its structs, to count deletions that come late or twice.
@@ -62,6 +63,7 @@ def kept(producer: Misbehaved, struct: Any) -> None:
     producer.kept.append(bytearray(200))
 
 
+@pytest.mark.own_memory
 def test_what_only_a_trial_shows() -> None:
     report = {f.clause: f.fact for f in check(Misbehaved(no_function)).broken}
     assert report["unconsumed"] == report["without the GIL"] == "killed by SIGSEGV"
@@ -307,6 +309,7 @@ def test_deleters_that_are_called_too_often(times: int, taken: bool, said: str) 
     assert producer.deletes == 1
 
 
+@pytest.mark.own_memory
 def test_memory_where_the_library_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without glibc's count there is the interpreter's."""
     counted = SimpleNamespace(**{**vars(ctypes), "CDLL": lambda name: None})
