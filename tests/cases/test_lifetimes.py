@@ -358,6 +358,7 @@ def test_the_last_view_takes_the_producer_with_it(kind: str) -> None:
         assert gone() is None, hold
 
 
+@pytest.mark.own_memory
 def test_round_trips_need_nobody_who_renames_capsules() -> None:
     # Case 11: iree-org/iree#20849
     torch = pytest.importorskip("torch")
