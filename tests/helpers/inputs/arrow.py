@@ -88,9 +88,10 @@ def nodes(root: Any) -> list[Any]:
 
 def change_array(rng: random.Random, node: arrow.Array) -> None:
     room, buffers = node.room  # type: ignore[attr-defined]
+    left = room - max(0, min(node.offset, room))
     change = rng.randrange(9)
     if change == 0:
-        node.length = rng.choice((-1, 0, 1, room - max(0, min(node.offset, room)), -BIG - 1))
+        node.length = rng.choice((-1, 0, min(1, left), left, -BIG - 1))
     elif change == 1:
         node.offset = rng.choice((-1, BIG, 2**62, -BIG - 1))
     elif change == 2:
