@@ -110,9 +110,10 @@ def _is_narrow(out: Any) -> bool:
 
 
 def _written(out: Any, found: Any, cast: str = "any") -> Any:
-    if isinstance(out, tuple) and isinstance(found, tuple) and len(out) == len(found):
-        return tuple([_written(t, x, cast) for t, x in zip(out, found, strict=True)])
-    [t] = out if isinstance(out, tuple) else (out,)
+    places: list[Any] = list(out) if isinstance(out, tuple) else [out]
+    if isinstance(found, tuple):
+        return tuple([_written(t, x, cast) for t, x in zip(places, found, strict=True)])
+    [t] = places
     if t.shape != found.shape:
         raise ValueError(f"out= has the shape {t.shape}, and the result {found.shape}")
     if cast != "any" and _KINDS.index(t.dtype.kind) < _KINDS.index(found.dtype.kind):
