@@ -94,15 +94,16 @@ def library_for(*tensors: Tensor) -> str:
     BufferError
         Where none is installed.
     """
-    there = [name for name in _in_turn(tensors) if _load(name) is not None]
-    if not there:
-        raise BufferError(_NONE)
-    dtypes = {t.dtype for t in tensors}
-    for name in there:
+    first = ""
+    for name in _in_turn(tensors):
         found = _load(name)
-        if found is not None and all(found.knows(dtype) for dtype in dtypes):
+        if found is not None and all(found.knows(t.dtype) for t in tensors):
             return name
-    return there[0]  # which says what it lacks
+        if found is not None:
+            first = first or name
+    if not first:
+        raise BufferError(_NONE)
+    return first  # which says what it lacks
 
 
 def device_count() -> int:

@@ -7,6 +7,8 @@ called by way of the standard's; what has no counterpart that means the same is 
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..dtypes import as_dtype
 from .torch_calls import operation
 from .torch_names import DIRECT, FUNCTIONS, RENAMED, SAME
@@ -29,6 +31,7 @@ _REDUCTIONS = {
 _RUNNING = {"add": "cumulative_sum", "multiply": "cumulative_prod"}
 
 
+@cache
 def like(path: str, method: str = "__call__", *, universal: bool = False) -> Any:
     """Give what does as one of numpy's functions does.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+from functools import cache
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,8 +72,9 @@ def torch_module() -> Any:
     return sys.modules["torch"]
 
 
+@cache
 def of_standard(name: str) -> Any:
-    """Give a function of the standard's, or of its parts, for torch."""
+    """Give a function of the standard's, or of its parts, for torch; looked up once."""
     from importlib import import_module
 
     found: Any = import_module("array_api_compat.torch")
