@@ -58,6 +58,30 @@ def test_hazards(report: dict[str, Any]) -> None:
             assert words in told
 
 
+def test_what_jax_keeps_is_told(report: dict[str, Any], in_child: Any) -> None:
+    """Whether memory that jax had is there until a collection, as the hazard says, or goes at once."""
+    jax = pytest.importorskip("jax")
+    told = " ".join(report["hazards"]["jax"])
+    said = in_child(
+        """
+        import gc
+        gc.disable()
+        import candle
+        from candle.testing import live
+        array = candle.zeros(16).jax()
+        taken = candle.asarray(array)
+        del array, taken
+        kept = live()["exports"]
+        gc.collect(0)
+        assert live() == {"tensors": 0, "storages": 0, "bytes": 0, "exports": 0}, live()
+        print(kept)
+        """
+    ).check()
+    assert ("garbage collection" in told) == (int(said) == 1)
+    if jax.__version__.startswith("0.10."):
+        assert int(said) == 1
+
+
 def test_machine(report: dict[str, Any]) -> None:
     assert report["machine"]["threads"] == candle.get_num_threads()
     assert report["machine"]["simd"] in ("avx512", "avx2", "baseline")
@@ -209,6 +233,7 @@ def test_hazards_that_a_version_has_not(name: str, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(module, "fixed_shape_tensor", lambda of, shape, **_: kind(of, shape))
     if name == "jax":
         module.config.update("jax_enable_x64", True)
+        monkeypatch.setattr(module.dlpack, "from_dlpack", candle.from_dlpack)
     try:
         assert frameworks.hazards(name, doctor.trial) == []
     finally:
@@ -274,11 +299,13 @@ def test_hazard_of_jax_that_it_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     jax = pytest.importorskip("jax")
     wide = jax.numpy.zeros(1).astype("float32")
 
-    def refuses(x: Any, copy: bool) -> Any:
-        raise ValueError("float64 needs x64")
+    def refuses(x: Any, copy: bool = True) -> Any:
+        if not copy:
+            raise ValueError("float64 needs x64")
+        return x
 
     told = {}
-    for name, function in (("refuses", refuses), ("narrows", lambda x, copy: wide)):
+    for name, function in (("refuses", refuses), ("narrows", lambda x, copy=True: wide)):
         monkeypatch.setattr(jax.dlpack, "from_dlpack", function)
         told[name] = frameworks.hazards("jax", doctor.trial)
     assert len(told["refuses"]) == 1

@@ -431,3 +431,28 @@ def test_assert_no_leak() -> None:
             kept.append(candle.zeros((10,)))
     with pytest.raises(KeyError), assert_no_leak():
         raise KeyError
+    with pytest.raises(AssertionError, match=r"gone after it: .*'tensors': 1"), assert_no_leak():
+        kept.clear()
+
+
+def test_assert_no_leak_after_garbage() -> None:
+    """What was dropped before the block, and goes in it, is not counted against what it leaks."""
+    kept = []
+
+    def drop_one() -> None:
+        loop: list[Any] = [candle.zeros((10,))]
+        loop.append(loop)
+
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        drop_one()
+        with assert_no_leak():
+            gc.collect()
+        drop_one()
+        with pytest.raises(AssertionError, match="left alive"), assert_no_leak():
+            gc.collect()
+            kept.append(candle.zeros((10,)))
+    finally:
+        if collecting:
+            gc.enable()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from .._native import _core
@@ -137,4 +138,19 @@ def hazards(trial: object) -> list[str]:
             narrowed = False
         if narrowed:
             found.append("jax.dlpack.from_dlpack(copy=False) narrows 64-bit elements, in a copy")
+    if _keeps_what_it_exported():
+        found.append(
+            "jax lets the memory of an array that was handed on by DLPack go at its next computation "
+            "or at the next garbage collection, not when the last who has it is gone"
+        )
     return found
+
+
+def _keeps_what_it_exported() -> bool:
+    before = _core.live()["exports"]
+    array = give(_core.asarray([0.0] * 16, dtype="float32"), None)
+    taken = _core.from_dlpack(array)
+    del array, taken
+    kept: bool = _core.live()["exports"] > before
+    gc.collect(0)
+    return kept

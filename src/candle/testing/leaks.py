@@ -32,10 +32,16 @@ def live_tensors() -> int:
 
 @contextlib.contextmanager
 def assert_no_leak() -> Generator[None]:
-    """Assert that nothing which the block made outlives it.
+    """Assert that the block leaves as much alive as there was before it.
 
-    Counts as `live` does, before and after; collects cyclic garbage only if the counts differ.
-    Raises ``AssertionError`` with what was left. Other threads should be quiet meanwhile.
+    Counts as `live` does, before and after. Cyclic garbage is collected first if anything is alive
+    (what was dropped before the block would go during it, and hide as much that the block leaks),
+    and afterwards if the counts differ. Other threads should be quiet meanwhile.
+
+    Raises
+    ------
+    AssertionError
+        With what the block left alive, or let go of that had been there before.
 
     Examples
     --------
@@ -46,9 +52,15 @@ def assert_no_leak() -> Generator[None]:
     ...     del t
     """
     before = live()
+    if any(before.values()):
+        gc.collect()
+        before = live()
     yield
     if live() == before:
         return
     gc.collect()
-    left = {name: count - before[name] for name, count in live().items() if count != before[name]}
+    change = {name: count - before[name] for name, count in live().items()}
+    left = {name: n for name, n in change.items() if n > 0}
+    gone = {name: -n for name, n in change.items() if n < 0}
     assert not left, f"left alive: {left}"
+    assert not gone, f"there before the block and gone after it: {gone}"
