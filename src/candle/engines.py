@@ -77,6 +77,14 @@ class Engine:
         return None if self is host else frameworks.target_of(self.name).calls
 
     @property
+    def writes_out(self) -> bool:
+        """Whether its functions take ``out=`` as numpy's do.
+
+        torch's give it another shape where the result's differs, and write beside it then.
+        """
+        return self.calls is None
+
+    @property
     def module(self) -> ModuleType:
         """The library."""
         __import__(self.name)
@@ -124,7 +132,9 @@ class Engine:
     def operation(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Give what does as one of Python's operators does."""
         calls = self.calls
-        return function if calls is None else calls.operation(function)
+        if calls is not None:
+            return calls.operation(function)  # type: ignore[no-any-return]
+        return _divided if function is divmod else function
 
     def compute_in_place(
         self, function: Callable[[Any, Any], Any], t: Tensor, other: Any, place: Device | None
@@ -253,6 +263,10 @@ class Engine:
             return x
         calls = self.calls
         return _core.asarray(x if calls is None else calls.plain(x))
+
+
+def _divided(a: Any, b: Any) -> tuple[Any, Any]:
+    return a // b, a % b  # of int4, ml_dtypes' divmod is int8
 
 
 def _clip_beside(function: Any) -> Any:

@@ -90,10 +90,6 @@ def _reflected(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return operate
 
 
-def _divided(a: Any, b: Any) -> tuple[Any, Any]:
-    return a // b, a % b  # torch has no divmod()
-
-
 def _computed(function: Callable[..., Any], *operands: Any) -> Any:
     engine = engine_for(*operands)
     return called(engine, engine.operation(function), function.__name__, operands, {})
@@ -174,8 +170,8 @@ for _name in (
     put(f"__{_name}__", _plain(_function) if _name == "matmul" else _binary(_function))
     put(f"__r{_name}__", _reflected(_function))
     put(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
-put("__divmod__", _plain(_divided))
-put("__rdivmod__", _reflected(_divided))
+put("__divmod__", _plain(divmod))
+put("__rdivmod__", _reflected(divmod))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     put(f"__{_name}__", _comparison(getattr(operator, f"__{_name}__")))
 for _name in ("neg", "pos", "abs", "invert"):

@@ -59,7 +59,7 @@ def test_hazards(report: dict[str, Any]) -> None:
 
 
 def test_what_jax_keeps_is_told(report: dict[str, Any], in_child: Any) -> None:
-    """Whether memory that jax had is there until a collection, as the hazard says, or goes at once."""
+    """Whether memory that jax had stays until a collection, as the hazard says."""
     jax = pytest.importorskip("jax")
     told = " ".join(report["hazards"]["jax"])
     said = in_child(

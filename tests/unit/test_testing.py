@@ -451,8 +451,7 @@ def test_assert_no_leak_after_garbage() -> None:
             gc.collect()
         drop_one()
         with pytest.raises(AssertionError, match="left alive"), assert_no_leak():
-            gc.collect()
-            kept.append(candle.zeros((10,)))
+            kept.append((gc.collect(), candle.zeros((10,))))
     finally:
         if collecting:
             gc.enable()

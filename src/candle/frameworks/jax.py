@@ -140,8 +140,8 @@ def hazards(trial: object) -> list[str]:
             found.append("jax.dlpack.from_dlpack(copy=False) narrows 64-bit elements, in a copy")
     if _keeps_what_it_exported():
         found.append(
-            "jax lets the memory of an array that was handed on by DLPack go at its next computation "
-            "or at the next garbage collection, not when the last who has it is gone"
+            "jax lets the memory of an array that was handed on by DLPack go at its next "
+            "computation or the next garbage collection, not when the last who has it is gone"
         )
     return found
 

@@ -105,11 +105,10 @@ class Guard:
 
 def operation(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give what does as an operator does: the standard's function of the same meaning."""
-    name = function.__name__
-    if name in ("divmod", "_divided"):
+    if function is divmod:
         quotient, rest = of_standard("floor_divide"), of_standard("remainder")
         return lambda x1, x2: (quotient(x1, x2), rest(x1, x2))
-    return of_standard(_OPERATORS[name])  # type: ignore[no-any-return]
+    return of_standard(_OPERATORS[function.__name__])  # type: ignore[no-any-return]
 
 
 def in_place(function: Callable[[Any, Any], Any], array: Any, other: Any) -> None:
