@@ -1,8 +1,9 @@
 """Tests marked `isolated` run in a pytest process of their own: a crash there is reported here.
 
 All parameters of a test function share one child, and all tests of a file that are marked
-``isolated(together="file")``. Where that is killed, the rest run one by one. With ``whole=True``
-all processes that it started end with it.
+``isolated(together="file")``. Where that is killed, the rest run one by one, and the first of them
+fails: what kills several together may spare each by itself. With ``whole=True`` all processes that a
+child started end with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import children
 import pytest
 
 REPORT = "CANDLE_TEST_REPORT"
+
+# Which is with failed tests too.
+_ENDED_WELL = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 _outcomes: dict[str, dict[str, str]] = {}
 _tried: set[str] = set()
@@ -54,6 +58,11 @@ def _run(item: pytest.Function, test: str) -> children.Child:
     return child
 
 
+def _ending(child: children.Child) -> str:
+    ending = child.signal or f"exit status {child.returncode}"
+    return f"killed: {ending}\n{child.stdout}\n{child.stderr}"
+
+
 def run_in_child(item: pytest.Function) -> None:
     """In the parent: end a test as it ended in the child."""
     marker = item.get_closest_marker("isolated")
@@ -61,12 +70,13 @@ def run_in_child(item: pytest.Function) -> None:
     together = item.nodeid.partition("::" if whole_file else "[")[0]
     if together not in _tried:
         _tried.add(together)
-        _run(item, together)
+        child = _run(item, together)
+        if child.returncode not in _ENDED_WELL:
+            pytest.fail(f"all of {together} together: {_ending(child)}", pytrace=False)
     if item.nodeid not in _outcomes:
         child = _run(item, item.nodeid)
         if item.nodeid not in _outcomes:
-            ending = child.signal or f"exit status {child.returncode}"
-            pytest.fail(f"killed: {ending}\n{child.stdout}\n{child.stderr}", pytrace=False)
+            pytest.fail(_ending(child), pytrace=False)
     entry = _outcomes[item.nodeid]
     if entry["outcome"] == "skipped":
         pytest.skip(entry["text"])
