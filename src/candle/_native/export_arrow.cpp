@@ -209,7 +209,7 @@ Ref schema_capsule(const ExportPlan& plan) {
 /// What a consumer has to wait for, as an event. False with an error set.
 bool mark_end(Tensor* tensor, ExportEvent* event) {
   DeviceMemory* block = tensor->owner.device_memory();
-  if (host_memory(tensor->device) || block == nullptr || block->idle()) return true;
+  if (block == nullptr || block->idle()) return true;
   if (!cuda_memory(tensor->device)) return block->relay(Py_None);
   cuda::Stream stream = cuda::legacy_stream;
   if (!block->gather(&stream)) return false;
