@@ -197,7 +197,11 @@ def test_the_table_names_the_stream_of_who_works(cupy: Any, driver: Driver) -> N
         table.dltensor_from_py_object(t)
         assert driver.read(x.data.ptr, b.ptr, N) == [4.0] * N
         taken.release()
-    del x, t
+        made: Any = table.to_py_object(Producer(x.data.ptr, shape=(N,), device=(2, 0)).export())
+        driver.late_fill(b.ptr, x.data.ptr, 5.0, N)
+    made.__dlpack__(stream=a.ptr)  # after the stream that was current when it was taken
+    assert driver.read(x.data.ptr, a.ptr, N) == [5.0] * N
+    del x, t, made
 
 
 def test_the_table_names_torchs_stream_first(torch: Any, driver: Driver) -> None:

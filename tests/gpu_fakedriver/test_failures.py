@@ -81,7 +81,21 @@ def test_cupy_cannot_name_its_stream(
     def fail(*_: Any) -> Any:
         raise error
 
+    class Nameless:
+        """No stream: it has neither a handle nor a protocol that any library has."""
+
+        def __cuda_stream__(self) -> Any:
+            return "none"
+
     before = live()
+    with monkeypatch.context() as patch:
+        patch.setattr(cupy.cuda, "get_current_stream", lambda *_: Nameless())
+        for name, move in moves.items():
+            with pytest.raises(BufferError, match=f"{SAID}|gives 'none', not a version") as caught:
+                move()
+            assert "gives 'none'" in str(caught.value.__cause__ or caught.value), name
+            del caught
+            assert live() == before, name
     with monkeypatch.context() as patch:
         patch.setattr(cupy.cuda, "get_current_stream", fail)
         for name, move in moves.items():
@@ -90,7 +104,7 @@ def test_cupy_cannot_name_its_stream(
             assert caught.value.__cause__ is error, name
             del caught
             assert live() == before, name
-    assert foreign.deletes == 1, "what a table takes is its own, refused or not"
+    assert foreign.deletes == 2, "what a table takes is its own, refused or not"
     t.__dlpack__(stream=b)
 
 
@@ -242,6 +256,9 @@ def test_every_call_of_the_driver_fails_in_turn(driver: Driver, block: int) -> N
         "Arrow in": lambda: candle.from_arrow(column(block, 2, event)).__dlpack__(**versioned),
         "Arrow in, pinned": lambda: candle.from_arrow(column(pinned, 3, event)),
         "to the host": lambda: of_managed().__dlpack__(dl_device=(1, 0)),
+        "to the host, from the default stream": lambda: candle.from_dlpack(
+            Producer(managed, shape=(N,), device=(13, 0)).capsule(True)
+        ).__dlpack__(dl_device=(1, 0)),
     }
     failures = 0
     for name, move in moves.items():

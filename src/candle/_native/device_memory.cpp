@@ -147,7 +147,8 @@ bool StreamSource::current(DLDevice device, Pending* pending) const noexcept {
     return stream && parse_stream_object(stream.get(), pending);
   }
   void* handle = nullptr;
-  if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0) return false;
+  const int code = table->current_work_stream(device.device_type, device.device_id, &handle);
+  if (code != 0 || PyErr_Occurred() != nullptr) return false;
   pending->stream = from_handle(reinterpret_cast<uintptr_t>(handle));
   pending->thread = this_thread();
   return true;
