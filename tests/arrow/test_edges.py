@@ -386,6 +386,13 @@ def test_what_a_null_of_a_complex_column_can_become() -> None:
         assert (str(taken.dtype), taken.tolist()) == ("complex64", [1, fill, 3])
 
 
+def test_a_null_becomes_no_pair_of_numbers() -> None:
+    column = arrow.array(3, [b"\x05", b"abc"], null_count=1)
+    producer = arrow.Exporter(arrow.schema("C"), column)
+    with pytest.raises(ValueError, match="nulls=0 does not fit float4_e2m1fn_x2"):
+        candle.from_arrow(producer, nulls=0, dtype="float4_e2m1fn_x2")
+
+
 def test_columns_of_several_dtypes_are_written_into_one() -> None:
     columns = [("s", struct.pack("2h", 1, 2)), ("g", struct.pack("2d", 0.5, -1))]
     schema = arrow.schema("+s", *[arrow.schema(format_) for format_, _ in columns])

@@ -207,6 +207,15 @@ def test_booleans_on_a_device_have_no_bits(cupy: Any, driver: Driver) -> None:
     del x, t
 
 
+def test_rows_with_gaps_are_copied_on_the_device(cupy: Any, driver: Driver) -> None:
+    x = cupy.arange(8, dtype="float32")
+    schema, made = candle.from_dlpack(x)[1::2].__arrow_c_device_array__()
+    t = candle.from_arrow((schema, made))
+    assert (t.device, t.shape) == (candle.Device("cuda", 0), (4,))
+    assert t.to("cpu").tolist() == [1, 3, 5, 7]
+    del x, t, schema, made
+
+
 def test_back_and_forth(driver: Driver, block: int) -> None:
     capsule = Producer(block, shape=(4, 4), device=(2, 0)).capsule()
     t = candle.from_dlpack(capsule, stream=driver.stream())

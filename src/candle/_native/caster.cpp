@@ -91,7 +91,7 @@ void Caster::run_steps(const std::byte* from, std::byte* to, int64_t count) cons
     swap_bytes(items, components, size);
     from = items;
   }
-  if (from_complex) count *= 2;  // to complex numbers too: no step takes them to others
+  if (from_complex && to_.code == kDLComplex) count *= 2;
   if (step_count_ == 1) return steps_[0].run(from, to, count);
   steps_[0].run(from, between, count);
   steps_[1].run(between, to, count);
