@@ -108,6 +108,13 @@ def test_what_only_few_consumers_ask_for() -> None:
     for view, shared in ((t, True), (t.T, True), (t[:, ::2], False)):
         given = _core.conform(view, _core.Demand("x", dense=True), None)
         assert (given.data_ptr() == t.data_ptr(), given.tolist()) == (shared, view.tolist())
+    for name, shared in (("float32", True), ("f32", True), ("f64", False)):
+        demand = _core.Demand("x", dtypes=(name,))
+        if shared:
+            assert _core.conform(t.to("float32"), demand, None).dtype == candle.float32
+            continue
+        with pytest.raises(BufferError, match="x has no float32"):
+            _core.conform(t.to("float32"), demand, None)
     for axes, fits in (((0, 1), False), ((1, 2), True), ((2, 4), True), ((3, 4), False)):
         demand = _core.Demand("x", axes=axes)
         if fits:
