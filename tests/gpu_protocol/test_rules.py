@@ -394,16 +394,23 @@ def test_given_to_frameworks_by_a_capsule_of_a_device(
     runtime.streams[0] = A
     module = import_module(f"candle.frameworks.{name}")
     unasked, on_your_word = module.demand(), module._on_your_word
-    given = capsule_target(
+    target = capsule_target(
         name, (), lambda handout: CONSUMERS[name](handout, runtime), unasked, on_your_word
-    ).give
+    )
+    given = target.give
     if read_only:
         with pytest.raises(BufferError, match="cupy or torch"):  # who would copy it
             given(t, None)
         assert x.calls == []
     with given(t, False if read_only else None) as taken:
         assert (taken.info.device, taken.info.data, taken.info.version) == ((2, 0), ADDRESS, None)
-    assert x.streams == [A]
+    if read_only:  # on nobody's word
+        with pytest.raises(candle.CopyError, match="read-only"):
+            target.share(t)
+    else:
+        with target.share(t) as taken:
+            assert taken.info.data == ADDRESS
+    assert x.streams == ([A] if read_only else [A, A])
 
 
 # Lifetime
