@@ -200,11 +200,19 @@ def test_booleans_on_a_device_have_no_bits(cupy: Any, driver: Driver) -> None:
     """Nobody makes them there; on the host they are made."""
     x = cupy.asarray([True, False, True])
     t = candle.from_dlpack(x)
-    with pytest.raises(BufferError, match="to the CPU"):
+    with pytest.raises(BufferError, match=r"bool elements eight to a byte, .* first, t\.to\('cpu'"):
         t.__arrow_c_device_array__()
     schema, made = t.to("cpu").__arrow_c_device_array__()
     assert candle.from_arrow((schema, made)).tolist() == [True, False, True]
     del x, t
+
+
+def test_packed_elements_on_a_device_stay_packed(cupy: Any, driver: Driver, block: int) -> None:
+    """Nobody spreads them there for a consumer that counts a byte for each."""
+    t = candle.from_dlpack(Producer(block, shape=(8,), dtype=(0, 4, 1), device=(2, 0)).capsule())
+    assert info(t.__dlpack__(max_version=(1, 1))).data == block
+    with pytest.raises(BufferError, match=r"int4 elements one a byte, .* first, t\.to\('cpu'"):
+        t.__dlpack__(max_version=(1, 0))
 
 
 def test_rows_with_gaps_are_copied_on_the_device(cupy: Any, driver: Driver) -> None:
