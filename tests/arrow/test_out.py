@@ -265,8 +265,6 @@ def test_axes_are_joined_as_the_requested_lists_have_them() -> None:
         x = t.arrow(type=kind, copy=False)
         x.validate(full=True)
         rows = t.tolist()
-        while kind != pa.int32():
-            kind = kind.value_type
         flat = np.array(rows, "int32").reshape(-1).tolist()
         leaf = x
         while leaf.type != pa.int32():

@@ -395,7 +395,7 @@ def test_a_torch_that_does_not_say_whether_memory_is_pinned() -> None:
 
     t = candle.from_dlpack(torch.arange(3))
     for move in (t.__dlpack_device__, lambda: t.__dlpack__(stream=1)):
-        with pytest.raises(BufferError, match="Tensor does not .*KeyError: 'not now'"), Silent():
+        with pytest.raises(BufferError, match=r"Tensor does not .*KeyError: 'not now'"), Silent():
             move()
     assert t.__dlpack_device__() == (1, 0)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import arrow_structs as arrow
 import pytest
-
 from fake_driver import LEGACY
 
 import candle

@@ -312,7 +312,7 @@ def test_the_door_to_jax_passes_a_failure_on(runtime: Runtime, then: Any) -> Non
     x = Fickle(runtime)
     t = candle.from_dlpack(x)
     x.then = then
-    with pytest.raises(BufferError, match="deleted|moved"):
+    with pytest.raises(BufferError, match=r"deleted|moved"):
         _core.legacy_capsule(t, B)
     assert info(_core.legacy_capsule(t, -1)).device == (2, 0)
     assert len(x.calls) == 2
