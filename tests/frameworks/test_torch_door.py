@@ -9,17 +9,26 @@ import pytest
 pytest.importorskip("torch")
 
 DOORS = """
-import forked, torch, candle
+import ctypes, forked, torch, candle
 from candle._native import _core
 from candle.frameworks import torch as file
-from candle.testing import capsules, live, tables
+from candle.testing import abi, capsules, live, tables
 from device_producers import CupyLike, RocmLike
 from faults import Faults
 
 table, demand, notice, streams = file.door()
 
+TABLE = "dlpack_exchange_api"
+kept = []
+
 def table_of(**fields):
-    return capsules.new_capsule(tables.make_exchange_table(**fields), "dlpack_exchange_api")
+    return capsules.new_capsule(tables.make_exchange_table(**fields), TABLE)
+
+def without(slot):
+    own = abi.DLPackExchangeAPI.from_address(capsules.capsule_address(table, TABLE))
+    kept.append(abi.DLPackExchangeAPI.from_buffer_copy(own))
+    setattr(kept[-1], slot, None)
+    return capsules.new_capsule(ctypes.addressof(kept[-1]), TABLE)
 
 def check_shared():
     t = candle.arange(4)
@@ -45,6 +54,11 @@ def no_table():
         ((5, demand, notice, streams), BufferError, "no C exchange table"),
         ((table_of(version=(9, 0)), demand, notice, streams), BufferError, "no C exchange table"),
         ((table_of(), demand, notice, streams), BufferError, "no C exchange table"),
+        (
+            (without("managed_tensor_to_py_object_no_sync"), demand, notice, streams),
+            BufferError,
+            "no C exchange table",
+        ),
         ((table, 5, notice, streams), TypeError, "int is no Demand"),
         ((table, demand), TypeError, "exactly 4 arguments"),
     ):
@@ -102,6 +116,14 @@ def streams_of(streams, on_cuda, on_rocm):
     assert asked(RocmLike, streams) == [on_rocm]
     check_shared()
 
+def no_words_for_streams():
+    # Neither by its table nor by a function of its own: the default stream it is.
+    global table
+    table = without("current_work_stream")
+    assert asked(CupyLike, None) == [1]
+    assert asked(RocmLike, None) == [None]
+    check_shared()
+
 def no_stream():
     for wrong in (None, "x", -1):
         file.door = lambda: (table, demand, notice, lambda index: wrong)
@@ -116,6 +138,7 @@ for check in (
     lambda: streams_of(lambda index: 0, 1, 0),
     lambda: streams_of(lambda index: 0xA000, 0xA000, 0xA000),
     lambda: streams_of(lambda index: Stream(), 0xA000, 0xA000),
+    no_words_for_streams,
     no_stream,
 ):
     forked.in_fork(check)

@@ -338,12 +338,12 @@ def test_no_memory_to_mark_the_end_of_work(driver: Driver, block: int) -> None:
     """No event is left behind, whichever allocation of the structs fails."""
     assert _core.__file__ is not None
     faults, failed = Faults(_core.__file__), 0
-    t, before = lent(block, driver.stream()), live()
-    t.__arrow_c_device_array__()
+    stream, before = driver.stream(), live()
+    lent(block, stream).__arrow_c_device_array__()
     driver.trace()
     for word, armed in faults.each(native=True):
         try:
-            armed(t.__arrow_c_device_array__)
+            armed(lambda: lent(block, stream).__arrow_c_device_array__())
         except MemoryError:
             failed += 1
         called = Counter(one.name for one in driver.trace())
