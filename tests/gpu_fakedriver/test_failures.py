@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import arrow_structs
@@ -323,6 +324,13 @@ def test_a_driver_that_lacks_an_entry_point(in_child: Any) -> None:
     assert "error (" in said[-1]
 
 
+@cache
+def faults_of_the_core() -> Faults:
+    """Its hooks are put in once a process."""
+    assert _core.__file__ is not None
+    return Faults(_core.__file__)
+
+
 def record_without_memory(driver: Driver, faults: Faults, t: candle.Tensor) -> int:
     failed = 0
     for _word, armed in faults.each(native=True):
@@ -336,8 +344,7 @@ def record_without_memory(driver: Driver, faults: Faults, t: candle.Tensor) -> i
 
 def test_no_memory_to_mark_the_end_of_work(driver: Driver, block: int) -> None:
     """No event is left behind, whichever allocation of the structs fails."""
-    assert _core.__file__ is not None
-    faults, failed = Faults(_core.__file__), 0
+    faults, failed = faults_of_the_core(), 0
     stream, before = driver.stream(), live()
     lent(block, stream).__arrow_c_device_array__()
     driver.trace()
@@ -353,8 +360,7 @@ def test_no_memory_to_mark_the_end_of_work(driver: Driver, block: int) -> None:
 
 
 def test_no_memory_to_keep_a_stream(driver: Driver, block: int) -> None:
-    assert _core.__file__ is not None
     producer = Producer(block, shape=(N,), device=(2, 0))
     t = [candle.from_dlpack(producer.capsule(True), stream=driver.stream())]
-    assert record_without_memory(driver, Faults(_core.__file__), t.pop()) >= 1
+    assert record_without_memory(driver, faults_of_the_core(), t.pop()) >= 1
     assert producer.deletes == 1
