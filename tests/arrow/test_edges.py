@@ -34,6 +34,15 @@ def deep_bytes(depth: int) -> tuple[Schema, Array]:
     return nested(depth, arrow.schema("w:4"), arrow.array(1, [None, FOUR]))
 
 
+def deep_nothing(depth: int) -> tuple[Schema, Array]:
+    """As deep, of tensors that have no axes."""
+    schema, data = arrow.schema("i"), arrow.array(1, [None, FOUR])
+    text = arrow.extension("arrow.fixed_shape_tensor", '{"shape":[]}')
+    for _ in range(depth):
+        schema, data = arrow.schema("+w:1", schema, metadata=text), arrow.array(1, [None], data)
+    return schema, data
+
+
 def tensor_of(shape: list[int], level: str = "+w:1") -> Schema:
     text = arrow.extension("arrow.fixed_shape_tensor", f'{{"shape":{shape}}}')
     return arrow.schema(level, arrow.schema("i"), metadata=text)
@@ -53,6 +62,7 @@ def test_as_many_axes_as_there_may_be() -> None:
     for schema, data in (deep(MOST - 1), deep_bytes(MOST - 2), deep_tensor(MOST - 5, 4)):
         assert candle.from_arrow(arrow.Exporter(schema, data)).ndim == MOST
     assert candle.from_arrow(arrow.Exporter(*table(*deep(MOST - 2)))).ndim == MOST
+    assert candle.from_arrow(arrow.Exporter(*deep_nothing(MOST))).shape == (1,)
 
 
 TOO_MANY: dict[str, Callable[[], tuple[Schema, Array]]] = {
@@ -60,6 +70,8 @@ TOO_MANY: dict[str, Callable[[], tuple[Schema, Array]]] = {
     "bytes": lambda: deep_bytes(MOST - 1),
     "tensors": lambda: deep_tensor(MOST - 1, 1),
     "axes of a tensor": lambda: deep_tensor(MOST - 4, 5),
+    "a tensor of as many as there may be": lambda: deep_tensor(0, MOST),
+    "levels of no axes": lambda: deep_nothing(MOST + 1),
     "a table of columns that just fit": lambda: table(*deep(MOST - 1)),
 }
 
@@ -97,6 +109,15 @@ def test_more_rows_than_can_be_counted() -> None:
         with pytest.raises((BufferError, MemoryError), match=said):
             candle.from_arrow(stream)
         assert arrow.released[chunk.private_data] == count
+
+
+def test_more_elements_of_a_table_than_can_be_counted() -> None:
+    """Of each column they can."""
+    rows, width = 1 << 48, 1 << 11
+    schema = arrow.schema("+s", *[arrow.schema(f"w:{width}") for _ in range(16)])
+    data = arrow.array(rows, [None], *[arrow.array(rows, [None, FOUR]) for _ in range(16)])
+    with pytest.raises(BufferError, match="more elements than memory can be addressed"):
+        candle.from_arrow(arrow.Exporter(schema, data))
 
 
 def test_rows_that_lie_further_apart_than_can_be_counted() -> None:
@@ -152,6 +173,52 @@ def test_parts_of_complex_numbers_that_are_null() -> None:
         with pytest.raises(BufferError, match="parts of complex numbers are null") as caught:
             candle.from_arrow(producer)
         assert [reason.code for reason in caught.value.plan.reasons] == ["nulls"]  # type: ignore[attr-defined]
+
+
+def test_parts_of_complex_numbers_that_may_be_null() -> None:
+    """-1 is a count that nobody made; on a device nobody can."""
+    schema = arrow.schema(
+        "+w:2", arrow.schema("f"), metadata=arrow.extension("arrow.opaque", COMPLEX)
+    )
+
+    def made(rows: int, bits: bytes | None) -> tuple[Schema, Array]:
+        parts = arrow.array(4, [bits, struct.pack("4f", 1, 2, 3, 4)], null_count=-1)
+        return schema, arrow.array(rows, [None], parts)
+
+    assert candle.from_arrow(arrow.Exporter(*made(2, None))).tolist() == [1 + 2j, 3 + 4j]
+    assert candle.from_arrow(arrow.Exporter(*made(0, b"\0"))).shape == (0,)
+    assert candle.explain(arrow.DeviceExporter(*made(2, None), (7, 0))).action != "refuse"
+    with pytest.raises(BufferError, match="parts of complex numbers are null, or may be"):
+        candle.from_arrow(arrow.DeviceExporter(*made(2, b"\x0f"), (7, 0)))
+
+
+def test_nulls_that_nobody_has_counted() -> None:
+    """There may be none: no buffer of them, no rows, or every row is there."""
+    for bits, rows in ((None, 4), (b"\x0f", 4), (b"\0", 0)):
+        column = arrow.schema("i"), arrow.array(4, [None, FOUR])
+        schema, data = table(*column, nulls=bits, null_count=-1)
+        data.length = rows
+        taken = candle.from_arrow(arrow.Exporter(schema, data))
+        assert taken.tolist() == [[1], [2], [3], [4]][:rows]
+    offsets = struct.pack("3i", 0, 1, 3)
+    lists = arrow.array(2, [None, offsets], arrow.array(4, [None, FOUR]), null_count=-1)
+    with pytest.raises(BufferError, match="row 1 has 2 items and the first has 1"):
+        candle.from_arrow(arrow.Exporter(arrow.schema("+l", arrow.schema("i")), lists))
+
+
+def test_lists_of_nothing() -> None:
+    """Wherever they are said to begin."""
+    for begins in ((0, 0, 0), (4, 2, 0), (1, 2, 3), (3, 0, 3)):
+        views = [None, struct.pack("3i", *begins), struct.pack("3i", 0, 0, 0)]
+        data = arrow.array(3, views, arrow.array(4, [None, FOUR]))
+        taken = candle.from_arrow(arrow.Exporter(arrow.schema("+vl", arrow.schema("i")), data))
+        assert (taken.shape, taken.tolist()) == ((3, 0), [[], [], []])
+
+
+def test_streams_without_chunks() -> None:
+    for format_, shape in (("i", (0,)), ("w:4", (0, 4)), ("w:0", (0, 0))):
+        taken = candle.from_arrow(arrow.StreamExporter(arrow.schema(format_), []))
+        assert taken.shape == shape, format_
 
 
 def test_more_in_the_metadata_than_is_known() -> None:
@@ -309,6 +376,37 @@ def test_what_a_null_can_become() -> None:
                 candle.from_arrow(producer, nulls=fill)
         else:
             assert candle.from_arrow(producer, nulls=fill).tolist() == values, (format_, fill)
+
+
+def test_what_a_null_of_a_complex_column_can_become() -> None:
+    for fill in (2 - 1j, 0.5, 3, True):
+        column = arrow.array(3, [b"\x05", struct.pack("3f", 1, 2, 3)], null_count=1)
+        producer = arrow.Exporter(arrow.schema("f"), column)
+        taken = candle.from_arrow(producer, nulls=fill, dtype="complex64")
+        assert (str(taken.dtype), taken.tolist()) == ("complex64", [1, fill, 3])
+
+
+def test_a_null_becomes_no_pair_of_numbers() -> None:
+    column = arrow.array(3, [b"\x05", b"abc"], null_count=1)
+    producer = arrow.Exporter(arrow.schema("C"), column)
+    with pytest.raises(ValueError, match="nulls=0 does not fit float4_e2m1fn_x2"):
+        candle.from_arrow(producer, nulls=0, dtype="float4_e2m1fn_x2")
+
+
+def test_columns_of_several_dtypes_are_written_into_one() -> None:
+    columns = [("s", struct.pack("2h", 1, 2)), ("g", struct.pack("2d", 0.5, -1))]
+    schema = arrow.schema("+s", *[arrow.schema(format_) for format_, _ in columns])
+
+    def made() -> arrow.Exporter:
+        return arrow.Exporter(
+            schema, arrow.array(2, [None], *[arrow.array(2, [None, data]) for _, data in columns])
+        )
+
+    with pytest.raises(BufferError, match="column 1 is float64 and the first is int16"):
+        candle.from_arrow(made())
+    t = candle.zeros((2, 2), dtype="float32")
+    t[:] = made()
+    assert t.tolist() == [[1, 0.5], [2, -1]]
 
 
 def test_what_a_null_of_a_bit_can_become() -> None:

@@ -52,6 +52,11 @@ def child_spoilt(**fields: Any) -> Any:
     return schema, made
 
 
+def pairs(*numbers: Schema, level: str = "+w:2") -> tuple[Schema, Array]:
+    data = arrow.array(2, [None], arrow.array(4, [None, bytes(64)]))
+    return arrow.schema(level, *numbers, metadata=opaque("complex64")), data
+
+
 WIDEST = "+w:2147483647"
 
 IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
@@ -97,6 +102,10 @@ IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
     "the first offset beyond the child": lambda: lists([2**31 - 1, 2**31 - 1], 5),
     "large offsets that overflow": lambda: lists([-(2**63), 2**63 - 1], 5, large=True),
     "large offsets beyond the child": lambda: lists([0, 2**62], 5, large=True),
+    "a large offset that lies 2^63 before the first": lambda: lists([1, -(2**63)], 5, large=True),
+    "offsets that lead beyond those that 31 bits count": lambda: lists(
+        [0, 2**30, -(2**31), -(2**30), 0], 2**33
+    ),
     "offsets at NULL": lambda: (
         arrow.schema("+l", arrow.schema("l")),
         arrow.array(2, [None, None], arrow.array(4, [None, bytes(64)])),
@@ -133,6 +142,10 @@ IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
         spoilt(arrow.schema("+s"), n_children=3),
         arrow.array(4, [None], numbers()),
     ),
+    "table with a NULL column": lambda: (
+        null_child((arrow.schema("+s", arrow.schema("i")), None), schema=True)[0],
+        arrow.array(4, [None], numbers()),
+    ),
     "table of more columns than there can be": lambda: (
         spoilt(arrow.schema("+s", arrow.schema("i")), n_children=2**60),
         arrow.array(4, [None], numbers()),
@@ -153,6 +166,19 @@ IMPOSSIBLE: dict[str, Callable[[], tuple[Schema, Array]]] = {
         arrow.schema("w:1", metadata=opaque("int4")),
         arrow.array(2, [None, bytes(16)]),
     ),
+    **{
+        f"opaque bfloat16 in {text!r}": lambda text=text: (  # type: ignore[misc]
+            arrow.schema(text, metadata=opaque("bfloat16")),
+            arrow.array(2, [None, bytes(16)]),
+        )
+        for text in ("s", "w:x", "w:", "+w:2", "w")
+    },
+    "opaque complex elements in no pairs": lambda: pairs(arrow.schema("f"), level="+w:4"),
+    "opaque pairs of nothing": pairs,
+    "opaque pairs of released numbers": lambda: pairs(spoilt(arrow.schema("f"), release=None)),
+    "opaque pairs of texts": lambda: pairs(arrow.schema("u")),
+    "opaque pairs of integers": lambda: pairs(arrow.schema("i")),
+    "opaque pairs of another width": lambda: pairs(arrow.schema("g")),
     "bool8 that is no int8": lambda: (
         arrow.schema("i", metadata=arrow.extension("arrow.bool8")),
         numbers(),
@@ -210,6 +236,7 @@ FORMATS = [
     *("", "x", "ii", "i ", "+", "+w", "+w:", "+w:x", "+w:-1", "+w:1x", "+w: 1", "+w:99999999999"),
     *("+w:2147483648", "+ll", "+v", "+vx", "w:", "w:-2", "w:2.", "t", "td", "tdx", "ts", "tss"),
     *("tsx:", "tDx", "tix", "+u", "+ux:0", "\xff\xfe", "i" * 1000, "+w:" + "1" * 5000),
+    *("tsq:UTC", "tsmx"),
 ]
 
 
@@ -282,7 +309,10 @@ JSON = [
     *('{"shape":[2,3],"dim_names":["a","\\u12"]}', '{"shape":[2,3],"dim_names":["a","b]}'),
     *('{"shape":[6],"more":tru}', '{"shape":[6],"more":[1,2}', '{"shape":[6],"more":01}'),
     *('{"shape":[6],"more":1.}', '{"shape":[6],"more":-}', '{"shape":[6],"more":"\n"}'),
+    *('{"shape":[6', '{"shape":[0', '{"shape":[2,3],"permutation":[1,0', '{"shape":[6],"more":[1'),
+    *('{"shape":[2,3],"dim_names":["a","\\u00fG"]}', '{"shape":[6],"more":"\\u00:0"}'),
     '{"shape":[6],"more":' + "[" * 100 + "]" * 100 + "}",
+    '{"shape":[6],"more":' + '{"x":' * 100 + "1" + "}" * 101,
     '{"shape":[' + ",".join(["1"] * 65) + "]}",
     '{"shape":[4294967296,4294967296]}',
     b'{"shape":[6],"dim_names":["\xff"]}',
@@ -307,6 +337,7 @@ GOOD_JSON = {
     '{"shape":[2,3],"permutation":[1,0]}': (2, 3, 2),
     '{"shape":[2,3],"permutation":null,"dim_names":null}': (2, 2, 3),
     '{"dim_names":["a","\\u00e9\\"é"],"shape":[2,3]}': (2, 2, 3),
+    '{"dim_names":["\\u00E9","\\uAbCF"],"shape":[2,3]}': (2, 2, 3),
     '{"x":{"y":[1,-2.5e+3,true,false,null,"{"],"z":{}},"shape":[1,6,1]}': (2, 1, 6, 1),
 }
 
@@ -391,6 +422,20 @@ def test_wrong_capsules_are_refused() -> None:
     assert candle.from_arrow(Gives(array=(schema, data))).tolist() == [1, 2, 3, 4]
     with pytest.raises(BufferError, match="consumed before"):
         candle.from_arrow(Gives(array=(schema, data)))
+
+
+def test_device_capsules_serve_once() -> None:
+    one = arrow.DeviceExporter(arrow.schema("i"), numbers(), (1, -1))
+    schema, data = one.__arrow_c_device_array__()
+    assert candle.from_arrow(Gives(device_array=(schema, data))).tolist() == [1, 2, 3, 4]
+    with pytest.raises(BufferError, match='"arrow_device_array" was consumed before'):
+        candle.from_arrow(Gives(device_array=(schema, data)))
+    several: Any = arrow.StreamExporter(arrow.schema("i"), [numbers()], device=(1, -1))
+    stream = several.__arrow_c_device_stream__()
+    assert candle.from_arrow(Gives(device_stream=stream)).tolist() == [1, 2, 3, 4]
+    with pytest.raises(BufferError, match='"arrow_device_array_stream" was consumed before'):
+        candle.from_arrow(Gives(device_stream=stream))
+    assert (one.releases, several.released) == (1, 1)
 
 
 def test_capsules_themselves() -> None:

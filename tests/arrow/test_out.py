@@ -242,6 +242,66 @@ def test_requested_types_are_honoured() -> None:
     assert t.arrow(type=field).to_pylist() == flat.to_pylist()
 
 
+JOINED: list[tuple[tuple[int, ...], Any]] = [
+    ((2, 3), pa.list_(pa.int32(), 3)),
+    ((2, 3, 4), pa.list_(pa.list_(pa.int32(), 4), 3)),
+    ((2, 2, 3, 2), pa.list_(pa.list_(pa.int32(), 2), 6)),
+    ((2, 2, 3, 2), pa.list_(pa.list_(pa.int32(), 6), 2)),
+    ((2, 3, 1, 2), pa.list_(pa.list_(pa.int32(), 2), 3)),
+    ((2, 1, 3, 1), pa.list_(pa.int32(), 3)),
+    ((2,), pa.int32()),
+    ((2, 1), pa.int32()),
+    ((0, 3, 2), pa.list_(pa.int32(), 6)),
+]
+
+
+def test_axes_are_joined_as_the_requested_lists_have_them() -> None:
+    for shape, kind in JOINED:
+        t = counted(*shape)
+        if kind == pa.int32() and len(shape) > 1:  # lists of one are not the items
+            with pytest.raises(BufferError, match="its rows have other axes"):
+                t.arrow(type=kind)
+            continue
+        x = t.arrow(type=kind, copy=False)
+        x.validate(full=True)
+        rows = t.tolist()
+        flat = np.array(rows, "int32").reshape(-1).tolist()
+        leaf = x
+        while leaf.type != pa.int32():
+            leaf = leaf.flatten()
+        assert (len(x), leaf.to_pylist()) == (len(t), flat), shape
+
+
+def test_lists_of_tensors_are_asked_for_in_their_own_order() -> None:
+    """No axes are joined there: a tensor of other axes is refused."""
+    t = counted(2, 2, 3, 4)
+    inner = pa.fixed_shape_tensor(pa.int32(), [3, 4])
+    kind = pa.list_(inner, 2)
+    x = t.arrow(type=kind, copy=False)
+    assert (x.type, candle.from_arrow(x).tolist()) == (kind, t.tolist())
+    with pytest.raises(BufferError, match="its rows have other axes"):
+        t.arrow(type=pa.list_(inner, 1))
+    nested = arrow.schema(
+        "+w:6",
+        arrow.schema("+w:4", arrow.schema("i")),
+        metadata=arrow.extension("arrow.fixed_shape_tensor", '{"shape":[2,3]}'),
+    )
+    _, data = t.__arrow_c_array__(arrow.capsule(nested, b"arrow_schema"))
+    again = arrow.capsule(nested, b"arrow_schema")
+    assert candle.from_arrow((again, data)).tolist() == t.tolist()
+
+
+def test_rows_of_bytes_are_refused_of_any_width() -> None:
+    """Of no bytes as well, where the elements would go nowhere."""
+    for shape in ((3,), (3, 2), (3, 0)):
+        for dtype in ("uint8", "float32"):
+            for width in (0, 1, 2):
+                with pytest.raises(BufferError, match="makes no binary data"):
+                    candle.ones(shape, dtype=dtype).arrow(type=pa.binary(width))
+    with pytest.raises(BufferError, match="makes no binary data"):
+        candle.ones((3, 2)).arrow(type=pa.list_(pa.binary(0), 2))
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -286,6 +346,10 @@ def test_arguments_of_the_protocol() -> None:
         t.__arrow_c_array__(later=None)
     with pytest.raises(TypeError):
         t.__arrow_c_array__(None, None)
+    for wrong in (3, t.__dlpack__()):
+        for method in (t.__arrow_c_array__, t.__arrow_c_device_array__):
+            with pytest.raises(TypeError, match='requested_schema is None or a capsule "arrow_sch'):
+                method(wrong)
     assert pa.DataType._import_from_c_capsule(t.__arrow_c_schema__()) == pa.int32()
 
 

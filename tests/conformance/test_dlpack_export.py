@@ -9,6 +9,7 @@ import layouts
 import pytest
 
 import candle
+from candle._native import _core
 from candle.testing import Producer, capsules, info, live
 from candle.testing.abi import IS_COPIED, READ_ONLY
 
@@ -114,6 +115,30 @@ def test_pinned_memory_goes_out_to_the_host_as_asked() -> None:
     assert info(t.__dlpack__(**MODERN)).device == (3, 0)
     fields = info(t.__dlpack__(dl_device=(1, 0), **MODERN))
     assert fields.device == (1, 0)
+
+
+def test_memory_of_the_host_is_that_of_any_of_its_devices() -> None:
+    """Asked for on the host, or on the CPU of another number, it is shared as it lies."""
+    for device in ((1, 3), (3, 0), (3, 1), (11, 0)):
+        t = layouts.foreign((4,), device=device)
+        assert (t.__dlpack_device__(), t.tolist()) == (device, [0, 1, 2, 3])
+        for same in (candle.asarray(t, device="cpu"), candle.from_dlpack(t, device=(1, 0))):
+            assert same.data_ptr() == t.data_ptr()
+        assert t.to("cpu").tolist() == t.tolist()
+        assert info(_core.legacy_capsule(t)).device == (1, 0)
+
+
+def test_a_capsule_that_lost_its_name_is_its_consumers() -> None:
+    """Consumers rename what they took; a name of NULL is as good as another."""
+    for asked, name in (({}, "dltensor"), (MODERN, "dltensor_versioned")):
+        before = live()
+        capsule = candle.zeros(4).__dlpack__(**asked)
+        managed = capsules.capsule_address(capsule, name)
+        capsules._set_name(capsule, None)
+        del capsule
+        assert live()["exports"] == before["exports"] + 1
+        candle.from_dlpack(capsules.new_capsule(managed, name))
+        assert live() == before
 
 
 @pytest.mark.parametrize("copy", ["yes", 2, 0.5, [], "True"])

@@ -315,3 +315,47 @@ def test_peak_memory(kind: str, peaks: dict[str, tuple[int, int]]) -> None:
     hidden, extra = peaks[kind]
     assert hidden < MB, "a peak before the copy hides the one of the copy"
     assert extra < MB + SLACK
+
+
+def window(items: Array, rows: int, columns: int, down: int, right: int) -> Array:
+    """A view with steps of so many items."""
+    size = items.itemsize
+    strided: Array = np.lib.stride_tricks.as_strided(
+        items, (rows, columns), (down * size, right * size)
+    )
+    return strided
+
+
+SLIDING: dict[str, Callable[[Array], tuple[Array, Array]]] = {
+    # Places that are several elements of the destination, each of which gets the same.
+    "reversed": lambda x: (window(x, 5, 5, 1, 1), window(x[8:], 5, 5, -1, -1)),
+    "shifted": lambda x: (window(x, 5, 5, 1, 1), window(x[3:], 5, 5, 1, 1)),
+    "shifted back": lambda x: (window(x[3:], 5, 5, 1, 1), window(x, 5, 5, 1, 1)),
+    # Elements that are several of the source's.
+    "rows along both axes": lambda x: (window(x, 300, 300, 300, 1), window(x, 300, 300, 300, 300)),
+    "columns along both axes": lambda x: (window(x, 300, 300, 300, 1), window(x, 300, 300, 1, 1)),
+    "backwards along one": lambda x: (
+        window(x[40_000:], 300, 300, 300, 1),
+        window(x[299 * 300 :], 300, 300, 300, -300),
+    ),
+}
+
+
+def test_windows_that_slide() -> None:
+    for name, views in SLIDING.items():
+        for dtype in ("u1", "i4", "f8"):
+            items = np.arange(200_000).astype(dtype)
+            to, source = views(items)
+            want = source.copy()
+            candle.asarray(to)[...] = candle.asarray(source)
+            assert to.tolist() == want.tolist(), (name, dtype)
+
+
+def test_four_axes_in_the_opposite_order() -> None:
+    """Of blocks that do not fit the memory there is for them: the first side is a power of two."""
+    for side in (31, 32, 40):
+        items = np.random.default_rng(side).integers(0, 256, (side,) * 4, "u1")
+        want = items.T.copy()
+        t = candle.asarray(items)
+        t[...] = t.permute(3, 2, 1, 0)
+        assert np.array_equal(items, want), side

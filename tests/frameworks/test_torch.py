@@ -386,6 +386,20 @@ def test_read_only_warning_as_error_leaves_nothing_behind(in_child: Any) -> None
     ).check()
 
 
+def test_a_torch_that_does_not_say_whether_memory_is_pinned() -> None:
+    """Its modes may raise for any question."""
+
+    class Silent(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, *arguments: Any) -> Any:
+            raise KeyError("not now")
+
+    t = candle.from_dlpack(torch.arange(3))
+    for move in (t.__dlpack_device__, lambda: t.__dlpack__(stream=1)):
+        with pytest.raises(BufferError, match=r"Tensor does not .*KeyError: 'not now'"), Silent():
+            move()
+    assert t.__dlpack_device__() == (1, 0)
+
+
 def test_negative_and_read_only_give_both_reasons() -> None:
     a = np.arange(6.0)[::-1]
     a.flags.writeable = False

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import arrow_structs as arrow
 import pytest
+from fake_driver import LEGACY
 
 import candle
 from candle.testing import Producer, info, live
@@ -153,6 +154,73 @@ def test_an_export_of_nothing_pending_has_no_event(driver: Driver, block: int) -
     held = arrow.held_in(exported, b"arrow_device_array", arrow.DeviceArray)
     assert held.sync_event is None
     assert driver.trace() == []
+
+
+def test_who_is_to_be_asked_has_work_pending(driver: Driver, block: int) -> None:
+    """A producer that orders its own stream, and an interface that names none yet."""
+    a = driver.stream()
+
+    class Asked:
+        producer = Producer(block, shape=(N,), device=(2, 0))
+        streams: ClassVar[list[Any]] = []
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (2, 0)
+
+        def __dlpack__(self, *, stream: int | None = None, **keywords: Any) -> object:
+            self.streams.append(stream)
+            if stream != -1:
+                driver.order(a, stream or LEGACY)
+            return self.producer.capsule(True)
+
+    class Named:
+        __cuda_array_interface__: ClassVar[dict[str, Any]] = {
+            "shape": (N,),
+            "typestr": "<f4",
+            "data": (block, False),
+            "version": 3,
+            "stream": None,
+        }
+
+    asked, named = candle.from_dlpack(Asked()), candle.asarray(Named())
+    Named.__cuda_array_interface__["stream"] = a
+    for value, t in ((5.0, asked), (6.0, named)):
+        driver.late_fill(a, block, value, N)
+        _, exported = t.__arrow_c_device_array__()
+        held = arrow.held_in(exported, b"arrow_device_array", arrow.DeviceArray)
+        event, b = ctypes.c_void_p.from_address(held.sync_event).value, driver.stream()
+        with driver.context():
+            driver.call("cuStreamWaitEvent", b, event, 0)
+        assert driver.read(block, b, N) == [value] * N
+    assert Asked.streams == [-1, LEGACY]
+
+
+def test_booleans_on_a_device_have_no_bits(cupy: Any, driver: Driver) -> None:
+    """Nobody makes them there; on the host they are made."""
+    x = cupy.asarray([True, False, True])
+    t = candle.from_dlpack(x)
+    with pytest.raises(BufferError, match=r"bool elements eight to a byte, .* first, t\.to\('cpu'"):
+        t.__arrow_c_device_array__()
+    schema, made = t.to("cpu").__arrow_c_device_array__()
+    assert candle.from_arrow((schema, made)).tolist() == [True, False, True]
+    del x, t
+
+
+def test_packed_elements_on_a_device_stay_packed(cupy: Any, driver: Driver, block: int) -> None:
+    """Nobody spreads them there for a consumer that counts a byte for each."""
+    t = candle.from_dlpack(Producer(block, shape=(8,), dtype=(0, 4, 1), device=(2, 0)).capsule())
+    assert info(t.__dlpack__(max_version=(1, 1))).data == block
+    with pytest.raises(BufferError, match=r"int4 elements one a byte, .* first, t\.to\('cpu'"):
+        t.__dlpack__(max_version=(1, 0))
+
+
+def test_rows_with_gaps_are_copied_on_the_device(cupy: Any, driver: Driver) -> None:
+    x = cupy.arange(8, dtype="float32")
+    schema, made = candle.from_dlpack(x)[1::2].__arrow_c_device_array__()
+    t = candle.from_arrow((schema, made))
+    assert (t.device, t.shape) == (candle.Device("cuda", 0), (4,))
+    assert t.to("cpu").tolist() == [1, 3, 5, 7]
+    del x, t, schema, made
 
 
 def test_back_and_forth(driver: Driver, block: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import struct
 import threading
 from typing import TYPE_CHECKING, Any
@@ -550,6 +551,25 @@ def test_the_table_orders_for_the_legacy_stream_where_nobody_has_another(
     assert driver.read(block, LEGACY, N) == [9.0] * N
 
 
+def test_a_table_that_names_no_stream(driver: Driver, block: int) -> None:
+    """It is asked again by __dlpack__ where it has no slot for that; a slot that fails is told."""
+    producer = Producer(block, shape=(N,), device=(2, 0))
+    x = exchange_producer(producer, without=("current_work_stream",), dlpack=True)
+    t = candle.from_dlpack(x)
+    calls = len(producer.calls)
+    assert info(t.__dlpack__(stream=driver.stream())).data == block
+    assert len(producer.calls) == calls + 1
+    fails = exchange_producer(producer, current_work_stream=lambda *_: -1)
+    with pytest.raises(BufferError, match=r"not say which stream is current, and gives no reason"):
+        candle.from_dlpack(fails)
+    # A function of CPython's that sets an error and gives 0, as if all were well.
+    address = ctypes.cast(ctypes.pythonapi.PyErr_BadArgument, ctypes.c_void_p).value
+    with pytest.raises(BufferError, match="not say which stream is current: TypeError: bad argum"):
+        candle.from_dlpack(exchange_producer(producer, current_work_stream=address))
+    del t
+    assert producer.deletes == producer.exports
+
+
 def test_what_the_table_takes_is_ready_on_the_stream_it_names(driver: Driver, block: int) -> None:
     [table] = exchange_api(candle.Tensor)
     b = driver.stream()
@@ -603,6 +623,80 @@ def test_managed_memory_of_a_producer_that_is_asked_again(driver: Driver) -> Non
     t.__dlpack__(dl_device=(1, 0))
     assert struct.unpack(f"{N}f", driver.view(address, SIZE)) == (6.0,) * N
     driver.free(address)
+
+
+def test_managed_memory_of_an_interface(driver: Driver) -> None:
+    """Read on the host as it lies, once the stream that it names is done; or copied, as asked."""
+    address, a = driver.alloc(SIZE, kind="managed"), driver.stream()
+    for value, stream in ((6.0, a), (7.0, LEGACY), (8.0, PER_THREAD)):
+        t = candle.asarray(Interface(address, stream=stream))
+        driver.late_fill(stream, address, value, N)
+        fields = info(t.__dlpack__(dl_device=(1, 0), max_version=(1, 3)))
+        assert (fields.device, fields.data, fields.flags) == ((1, 0), address, 0)
+        assert struct.unpack(f"{N}f", driver.view(address, SIZE)) == (value,) * N
+    del t
+    driver.free(address)
+
+
+def test_managed_memory_is_copied_where_a_copy_is_asked_for(cupy: Any, driver: Driver) -> None:
+    address, a = driver.alloc(SIZE, kind="managed"), driver.stream()
+    producer = Producer(address, shape=(N,), device=(13, 0))
+    t = candle.from_dlpack(producer.capsule(), stream=a)
+    driver.late_fill(a, address, 6.0, N)
+    keywords: Any = {"dl_device": (1, 0), "max_version": (1, 3)}
+    fields = info(capsule := t.__dlpack__(copy=True, **keywords))
+    assert (fields.device, fields.data == address) == ((1, 0), False)
+    assert candle.from_dlpack(capsule).tolist() == [6.0] * N
+    assert info(t.__dlpack__(copy=False, **keywords)).data == address
+    del t, capsule
+    driver.drain()
+    driver.free(address)
+
+
+def test_an_interface_over_pinned_memory_is_the_devices(driver: Driver) -> None:
+    """Whoever has an interface speaks of a device that reads it."""
+    address = driver.alloc(SIZE, kind="pinned")
+    for shape in ((N,), (0,)):
+        t = candle.asarray(Interface(address, shape=shape))
+        assert (t.__dlpack_device__(), t.data_ptr() in (address, 0)) == ((2, 0), True)
+    del t
+    driver.free(address)
+
+
+@pytest.mark.parametrize("shape", [(N,), (0,)])
+def test_an_interface_that_changes(driver: Driver, block: int, shape: tuple[int]) -> None:
+    """Elsewhere there are no elements any more; of none it does not matter."""
+
+    class Changing(Interface):
+        later: Any = None
+
+        @property
+        def __cuda_array_interface__(self) -> Any:
+            return super().__cuda_array_interface__ if self.later is None else self.later
+
+    x = Changing(block, shape=shape)
+    t = candle.asarray(x)
+    good = x.__cuda_array_interface__
+    for later in (
+        [],
+        {},
+        "interface",
+        {**good, "data": None},
+        {**good, "data": [block, False]},
+        {**good, "data": (block,)},
+        {**good, "data": (block, False, 0)},
+        {**good, "data": ("here", False)},
+        {**good, "data": (-1, False)},
+        {**good, "data": (1 << 70, False)},
+    ):
+        x.later = later
+        if shape == (0,):
+            assert info(t.__dlpack__(stream=LEGACY)).shape == (0,)
+            continue
+        with pytest.raises(BufferError, match="has moved its memory"):
+            t.__dlpack__(stream=LEGACY)
+    x.later = None
+    assert info(t.__dlpack__(stream=LEGACY)).shape == shape
 
 
 def test_pinned_memory_is_the_hosts(driver: Driver) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import arrow_structs
@@ -81,7 +82,21 @@ def test_cupy_cannot_name_its_stream(
     def fail(*_: Any) -> Any:
         raise error
 
+    class Nameless:
+        """No stream: it has neither a handle nor a protocol that any library has."""
+
+        def __cuda_stream__(self) -> Any:
+            return "none"
+
     before = live()
+    with monkeypatch.context() as patch:
+        patch.setattr(cupy.cuda, "get_current_stream", lambda *_: Nameless())
+        for name, move in moves.items():
+            with pytest.raises(BufferError, match=f"{SAID}|gives 'none', not a version") as caught:
+                move()
+            assert "gives 'none'" in str(caught.value.__cause__ or caught.value), name
+            del caught
+            assert live() == before, name
     with monkeypatch.context() as patch:
         patch.setattr(cupy.cuda, "get_current_stream", fail)
         for name, move in moves.items():
@@ -90,7 +105,7 @@ def test_cupy_cannot_name_its_stream(
             assert caught.value.__cause__ is error, name
             del caught
             assert live() == before, name
-    assert foreign.deletes == 1, "what a table takes is its own, refused or not"
+    assert foreign.deletes == 2, "what a table takes is its own, refused or not"
     t.__dlpack__(stream=b)
 
 
@@ -242,6 +257,9 @@ def test_every_call_of_the_driver_fails_in_turn(driver: Driver, block: int) -> N
         "Arrow in": lambda: candle.from_arrow(column(block, 2, event)).__dlpack__(**versioned),
         "Arrow in, pinned": lambda: candle.from_arrow(column(pinned, 3, event)),
         "to the host": lambda: of_managed().__dlpack__(dl_device=(1, 0)),
+        "to the host, from the default stream": lambda: candle.from_dlpack(
+            Producer(managed, shape=(N,), device=(13, 0)).capsule(True)
+        ).__dlpack__(dl_device=(1, 0)),
     }
     failures = 0
     for name, move in moves.items():
@@ -306,6 +324,13 @@ def test_a_driver_that_lacks_an_entry_point(in_child: Any) -> None:
     assert "error (" in said[-1]
 
 
+@cache
+def faults_of_the_core() -> Faults:
+    """Its hooks are put in once a process."""
+    assert _core.__file__ is not None
+    return Faults(_core.__file__)
+
+
 def record_without_memory(driver: Driver, faults: Faults, t: candle.Tensor) -> int:
     failed = 0
     for _word, armed in faults.each(native=True):
@@ -317,9 +342,25 @@ def record_without_memory(driver: Driver, faults: Faults, t: candle.Tensor) -> i
     return failed
 
 
+def test_no_memory_to_mark_the_end_of_work(driver: Driver, block: int) -> None:
+    """No event is left behind, whichever allocation of the structs fails."""
+    faults, failed = faults_of_the_core(), 0
+    stream, before = driver.stream(), live()
+    lent(block, stream).__arrow_c_device_array__()
+    driver.trace()
+    for word, armed in faults.each(native=True):
+        try:
+            armed(lambda: lent(block, stream).__arrow_c_device_array__())
+        except MemoryError:
+            failed += 1
+        called = Counter(one.name for one in driver.trace())
+        assert called["cuEventCreate"] == called["cuEventDestroy"], word
+        assert live() == before, word
+    assert failed >= 4
+
+
 def test_no_memory_to_keep_a_stream(driver: Driver, block: int) -> None:
-    assert _core.__file__ is not None
     producer = Producer(block, shape=(N,), device=(2, 0))
     t = [candle.from_dlpack(producer.capsule(True), stream=driver.stream())]
-    assert record_without_memory(driver, Faults(_core.__file__), t.pop()) >= 1
+    assert record_without_memory(driver, faults_of_the_core(), t.pop()) >= 1
     assert producer.deletes == 1

@@ -95,12 +95,17 @@ INDICES: dict[str, Callable[[Any, Any], Any]] = {
     "an int, all, and a list": lambda a, m: (1, slice(None), [2, 0]),
     "an array of no axes, all, ints": lambda a, m: (a(1), slice(None), a([2, 0])),
     "an array of no axes": lambda a, m: a(1),
+    "arrays of no axes": lambda a, m: (a(1), a(2)),
+    "a bool of no axes": lambda a, m: a(True, "bool"),
+    "..., an array of no axes": lambda a, m: (..., a(1)),
     "ints, all, ints": lambda a, m: (a([1, 0]), slice(None), a([2, 3])),
     "ints of two axes": lambda a, m: a([[0, 1], [1, 0]]),
     "ints and a slice": lambda a, m: (a([1, 0]), slice(1, 3)),
     "a new axis and ints": lambda a, m: (None, a([1, 0])),
     "a mask": lambda a, m: m,
     "a mask of rows": lambda a, m: a([True, False], "bool"),
+    "..., a mask": lambda a, m: (..., a([True, False, False, True], "bool")),
+    "..., a mask of two axes": lambda a, m: (..., a([[True, False, False, True]] * 3, "bool")),
     "a list of bools": lambda a, m: [True, False],
     "an int and a mask": lambda a, m: (0, slice(None), a([True, False, False, True], "bool")),
     "a mask, and an int": lambda a, m: (a([True, True], "bool"), slice(None), 2),
@@ -306,6 +311,57 @@ def test_in_place_beside_no_axes(computing: Any) -> None:
     assert y.tolist() == [float(2**63 + 2**70)] * 2
 
 
+def test_parameters_of_numpys_functions(computing: Any) -> None:
+    """Those that are left out by name, numbers in an array's place, dtypes of anybody's."""
+    import torch
+
+    no = np._NoValue
+    wrong = []
+    for device in (0, 1):
+        a, t = SQUARE.astype("int16"), lent(SQUARE.astype("int16"), device)[1]
+        for name, call in {
+            "dot of no axes": lambda x: np.dot(x[0, 0], x),
+            "dot with no axes": lambda x: np.dot(x, x[0, 0]),
+            "dot of three axes": lambda x: np.dot(x[None], x),
+            "sum": lambda x: np.sum(x, 0, None, None, no),
+            "sum of no words": lambda x: np.sum(x, axis=None, dtype=None, initial=no, where=no),
+            "mean": lambda x: np.mean(x, axis=0, dtype=None, where=no),
+            "sort": lambda x: np.sort(x, kind=None, order=None),
+            "prod": lambda x: np.prod(x, 1, np.float32),
+            "cumsum": lambda x: np.cumsum(x, 1, "int64"),
+            "float": lambda x: np.sum(x, dtype=float),
+            "complex": lambda x: np.sum(x, dtype=complex),
+        }.items():
+            fault = same(call(t), call(a), f"cuda:{device}")
+            if fault:
+                wrong.append(f"{name}: {fault}")
+        for dtype in ("float32", np.float32, np.dtype("f4"), candle.float32, torch.float32):
+            fault = same(np.sum(t, dtype=dtype), np.sum(a, dtype="f4"), f"cuda:{device}")
+            if fault:
+                wrong.append(f"sum of {dtype}: {fault}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_torch_raises_of_the_device_stays(computing: Any) -> None:
+    import torch
+
+    from candle.frameworks import torch_calls, torch_numpy
+
+    for error, told in (
+        (torch.OutOfMemoryError("no"), torch.OutOfMemoryError),
+        (RuntimeError("CUDA error: no"), RuntimeError),
+        (RuntimeError("sizes"), ValueError),
+        (KeyError("sizes"), KeyError),
+    ):
+        with pytest.raises(told) as caught, torch_calls.Guard(0):
+            raise error
+        assert type(caught.value) is told
+    # numpy would lose a reference to the tensor of a method that is refused.
+    for name, method in (("subtract", "reduce"), ("maximum", "accumulate"), ("add", "reduceat")):
+        with pytest.raises(TypeError, match=rf"torch has no {name}\.{method} that.*t\.to\('cpu'\)"):
+            torch_numpy.like(name, method, universal=True)
+
+
 REFUSED: dict[str, tuple[Callable[..., Any], type[Exception]]] = {
     "a negative power": (lambda t, a: t**-1, ValueError),
     "a singular matrix": (lambda t, a: np.linalg.inv(a * 0.0), ValueError),
@@ -313,6 +369,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], type[Exception]]] = {
     "no axes": (lambda t, a: t[0] @ t[0], ValueError),
     "no such axis": (lambda t, a: np.take(a, t, axis=2), IndexError),
     "nor of none": (lambda t, a: np.take(t[0], t, axis=1), IndexError),
+    "a product of three axes": (lambda t, a: np.dot(a, a[None]), TypeError),
+    "words that torch has not": (lambda t, a: np.sum(a, where=a > 1), TypeError),
     "three axes": (lambda t, a: np.diag(a[None]), ValueError),
     "one of several": (lambda t, a: np.where(t > 1, 300, t.to("int8")), OverflowError),
     "in another dtype": (lambda t, a: np.linalg.inv(a.to("float16")), TypeError),

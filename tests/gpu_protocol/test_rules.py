@@ -306,6 +306,55 @@ def test_a_producer_that_lost_its_memory(runtime: Runtime, then: Any) -> None:
     assert x.deletes == x.producer.exports
 
 
+@pytest.mark.parametrize("then", [RuntimeError("deleted"), "moved"])
+def test_the_door_to_jax_passes_a_failure_on(runtime: Runtime, then: Any) -> None:
+    """Nothing is asked, and nothing fails, where the consumer wants no order."""
+    x = Fickle(runtime)
+    t = candle.from_dlpack(x)
+    x.then = then
+    with pytest.raises(BufferError, match=r"deleted|moved"):
+        _core.legacy_capsule(t, B)
+    assert info(_core.legacy_capsule(t, -1)).device == (2, 0)
+    assert len(x.calls) == 2
+    del t  # which the error's traceback holds
+
+
+@pytest.mark.parametrize("kind", [RocmLike, OneApiLike, PinnedLike])
+def test_memory_of_other_devices_has_no_streams(runtime: Runtime, kind: type[DeviceArray]) -> None:
+    t = candle.from_dlpack(kind(runtime))
+    for name in ("record_stream", "wait_for"):
+        with pytest.raises(BufferError, match=f"{name} is for memory on CUDA devices"):
+            getattr(t, name)(B)
+
+
+def test_dtypes_that_the_cuda_interface_has_no_name_for() -> None:
+    for dtype, typestr in (((2, 32), "<f4"), ((4, 16), None), ((10, 8), None), ((5, 64), "<c8")):
+        producer = Producer(ADDRESS, shape=(4,), device=(2, 0), dtype=(*dtype, 1))
+        t = candle.from_dlpack(producer.capsule(True))
+        if typestr is None:
+            with pytest.raises(AttributeError, match=f"is {t.dtype} on DLPack device type 2"):
+                t.__cuda_array_interface__  # noqa: B018
+            assert not hasattr(t, "__cuda_array_interface__")
+        else:
+            assert t.__cuda_array_interface__["typestr"] == typestr
+
+
+def test_what_the_table_takes_of_other_devices_and_versions() -> None:
+    """A struct without a deleter owes nobody a call, refused or not."""
+    [table] = exchange_api(candle.Tensor)
+    for device in ((10, 0), (14, 1), (1, 0)):
+        for null_deleter in (False, True):
+            fields = {"shape": (2, 3), "device": device, "null_deleter": null_deleter}
+            producer = Producer(None if device == (1, 0) else ADDRESS, **fields)
+            t: Any = table.to_py_object(producer.export())
+            assert (t.__dlpack_device__(), t.data_ptr()) == (device, producer.address)
+            del t
+            other = Producer(ADDRESS, version=(9, 0), **fields)
+            with pytest.raises(BufferError, match=r"DLPack version 9\.0"):
+                table.to_py_object(other.export())
+            assert (producer.deletes, other.deletes) == ((0, 0) if null_deleter else (1, 1))
+
+
 def test_a_gradient_is_not_dropped(runtime: Runtime) -> None:
     x = TorchLike(runtime)
     x.requires_grad = True
@@ -345,16 +394,23 @@ def test_given_to_frameworks_by_a_capsule_of_a_device(
     runtime.streams[0] = A
     module = import_module(f"candle.frameworks.{name}")
     unasked, on_your_word = module.demand(), module._on_your_word
-    given = capsule_target(
+    target = capsule_target(
         name, (), lambda handout: CONSUMERS[name](handout, runtime), unasked, on_your_word
-    ).give
+    )
+    given = target.give
     if read_only:
         with pytest.raises(BufferError, match="cupy or torch"):  # who would copy it
             given(t, None)
         assert x.calls == []
     with given(t, False if read_only else None) as taken:
         assert (taken.info.device, taken.info.data, taken.info.version) == ((2, 0), ADDRESS, None)
-    assert x.streams == [A]
+    if read_only:  # on nobody's word
+        with pytest.raises(candle.CopyError, match="read-only"):
+            target.share(t)
+    else:
+        with target.share(t) as taken:
+            assert taken.info.data == ADDRESS
+    assert x.streams == ([A] if read_only else [A, A])
 
 
 # Lifetime

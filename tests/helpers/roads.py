@@ -284,6 +284,13 @@ def is_exchanged(t: candle.Tensor) -> Any:
     return t[:4, 0].tolist()
 
 
+# A type whose copy takes a text, and a node in a node.
+ASKED = arrow_structs.schema(
+    "+w:2",
+    arrow_structs.schema("f"),
+    metadata=arrow_structs.extension("arrow.fixed_shape_tensor", '{"shape":[2]}'),
+)
+
 OUT = {
     "legacy DLPack": Road(tensor, lambda t: t.__dlpack__(), lambda c: take(c).tolist()),
     "versioned DLPack": Road(
@@ -300,6 +307,11 @@ OUT = {
     "memoryview": Road(tensor, lambda t: t.memoryview(), values),
     "Arrow": Road(
         tensor, lambda t: t.__arrow_c_array__(), lambda pair: candle.asarray(Pair(pair)).tolist()
+    ),
+    "Arrow, as asked": Road(
+        lambda: (tensor().view(2, 2), arrow_structs.capsule(ASKED, b"arrow_schema")),
+        lambda x: x[0].__arrow_c_array__(x[1]),
+        lambda pair: candle.asarray(Pair(pair)).reshape(4).tolist(),
     ),
     "Arrow, packed": Road(lambda: candle.asarray([True, False]), lambda t: t.__arrow_c_array__()),
     "tolist": Road(tensor, lambda t: t.tolist(), lambda found: found),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import pytest
 from labels import label
@@ -283,3 +284,31 @@ def test_needs_no_framework(in_child):
         assert not {"numpy", "torch", "jax", "ml_dtypes"} & set(sys.modules)
     """
     in_child(code).check()
+
+
+def test_dtypes_of_an_import_before_this_one(in_child: Any) -> None:
+    """candle.hf takes candle out of the loaded modules; what was kept of it goes on meaning it."""
+    in_child(
+        """
+        import importlib, candle
+        from candle import dtypes
+        before = [getattr(dtypes, name) for name in dtypes.__all__]
+        before = {str(d): d for d in before if type(d) is dtypes.DType}
+        again = importlib.reload(dtypes)
+        for name, d in before.items():
+            assert type(d) is not again.DType
+            assert again.as_dtype(d) is getattr(again, name)
+            assert getattr(again, name) == d
+        class DType:
+            __module__ = "elsewhere"
+            def __str__(self):
+                return "float32"
+        for other in (DType(), type("DType", (), {})()):
+            try:
+                again.as_dtype(other)
+            except TypeError:
+                assert again.float32 != other
+            else:
+                raise AssertionError("of another module")
+        """
+    ).check()

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle._native import _core
 from candle.testing import Producer, live
 
 
@@ -76,6 +77,51 @@ def test_faults_of_a_producer() -> None:
 def test_wrong_arguments_raise(arguments: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         candle.explain(arguments.pop("x"), arguments.pop("to", None), **arguments)
+
+
+def test_facts_of_a_place_name_it() -> None:
+    """The axis that is odd, not one before it; who counts how many bytes; one null and several."""
+    block = bytes(range(64))
+    for shape, strides, axis, step in (
+        ((3,), (6,), 0, 6),
+        ((1, 2, 3), (3, 8, 6), 2, 6),
+        ((2, 2), (8, -5), 1, -5),
+    ):
+        x = np.ndarray(shape, "<i4", block, 16, strides)
+        [reason] = candle.explain(x).reasons
+        assert f"axis {axis} has a stride of {step} bytes, no multiple of the 4" in reason.fact
+        ordered = candle.from_dlpack(x, order="C")
+        assert (ordered.tolist(), ordered.is_contiguous()) == (x.tolist(), True)
+    padded = candle.asarray(np.ones(3, pytest.importorskip("ml_dtypes").int4))
+    with pytest.raises(candle.CopyError, match="int4 elements take a byte each, and a consumer of"):
+        padded.__dlpack__(copy=False)
+    assert candle.from_dlpack(padded.__dlpack__()).tolist() == [1, 1, 1]
+    pa = pytest.importorskip("pyarrow")
+    for values, said in (([1, None], "1 null is to be filled"), ([None] * 2, "2 nulls are to be")):
+        with pytest.raises(candle.CopyError, match=said):
+            candle.from_arrow(pa.array(values, "int32"), nulls=0, copy=False)
+
+
+def test_what_only_few_consumers_ask_for() -> None:
+    """Dense memory of any order, and a number of axes."""
+    t = candle.arange(12).reshape(3, 4)
+    for view, shared in ((t, True), (t.T, True), (t[:, ::2], False)):
+        given = _core.conform(view, _core.Demand("x", dense=True), None)
+        assert (given.data_ptr() == t.data_ptr(), given.tolist()) == (shared, view.tolist())
+    for name, shared in (("float32", True), ("f32", True), ("f64", False)):
+        demand = _core.Demand("x", dtypes=(name,))
+        if shared:
+            assert _core.conform(t.to("float32"), demand, None).dtype == candle.float32
+            continue
+        with pytest.raises(BufferError, match="x has no float32"):
+            _core.conform(t.to("float32"), demand, None)
+    for axes, fits in (((0, 1), False), ((1, 2), True), ((2, 4), True), ((3, 4), False)):
+        demand = _core.Demand("x", axes=axes)
+        if fits:
+            assert _core.conform(t, demand, None).data_ptr() == t.data_ptr()
+            continue
+        with pytest.raises(BufferError, match=f"has 2 axes, and x takes {axes[0]} to {axes[1]}"):
+            _core.conform(t, demand, None)
 
 
 def test_one_move_or_two() -> None:

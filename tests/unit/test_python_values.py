@@ -251,6 +251,24 @@ def test_ints_of_any_size_in_other_dtypes() -> None:
     assert candle.asarray([2**64, candle.Tensor(1.0)], dtype="float32").tolist() == [2.0**64, 1]
 
 
+def test_the_ends_of_every_integer_dtype() -> None:
+    """They fit, and what lies next to them does not; so do both in a list or a tuple."""
+    for bits in (4, 8, 16, 32, 64):
+        for dtype, low, high in (
+            (f"int{bits}", -(2 ** (bits - 1)), 2 ** (bits - 1) - 1),
+            (f"uint{bits}", 0, 2**bits - 1),
+        ):
+            t = candle.zeros(2, dtype=dtype)
+            t[:] = (high, low)
+            assert t.tolist() == [high, low], dtype
+            t[:] = [low, high]
+            for beyond in (low - 1, high + 1):
+                for wrong in (beyond, (0, beyond), [0, beyond]):
+                    with pytest.raises(ValueError, match=f"{beyond} does not fit {dtype}"):
+                        t[:] = wrong
+            assert t.tolist() == [low, high], dtype
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "int8", "uint8", "int4"])
 @pytest.mark.parametrize("value", [2**64, -(2**64), 10**5000], ids=["2**64", "-2**64", "10**5000"])
 def test_ints_that_no_integer_dtype_holds(dtype: str, value: int) -> None:

@@ -39,7 +39,7 @@ class Json {
     return at_ < text_.size() ? text_[at_] : '\0';
   }
   bool take(char expected) {
-    if (peek() != expected || at_ == text_.size()) return false;
+    if (peek() != expected) return false;
     at_++;
     return true;
   }

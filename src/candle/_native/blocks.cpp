@@ -35,7 +35,7 @@ GridKernel grid_kernel(const Grid& g, [[maybe_unused]] bool distant) noexcept {
   const GridKernels& all = kernels();
   const SizedKernels& sized = all.sized[log2_of(g.item)];
   if (g.to_inner != g.item) return sized.any;
-  if (g.from_outer == g.item && g.from_inner != 0 && g.inner > 1 && g.outer > 1) {
+  if (g.from_outer == g.item && g.from_inner != 0) {  // two axes, of more than one step each
     if (all.interleave != nullptr && g.inner < sized.least && g.to_outer == g.inner * g.item &&
         g.outer * g.item >= widest) {
       return all.interleave;

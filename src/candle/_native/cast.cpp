@@ -66,7 +66,7 @@ bool can_cast(DLDataType from, DLDataType to) noexcept {
          target_kind == Kind::boolean;
 }
 
-Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype, bool swapped) noexcept {
+Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype) noexcept {
   alignas(8) std::byte item[largest_item];
   alignas(8) std::byte carriers[2 * sizeof(double)];
   const int item_size = item_bytes(dtype);
@@ -77,9 +77,7 @@ Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype, bool sw
   }
   const DLDataType component = component_of(dtype);
   const bool is_complex = dtype.code == kDLComplex;
-  const int component_size = item_bytes(component);
   const int count = is_complex ? 2 : 1;
-  if (swapped && component_size > 1) swap_bytes(item, count, component_size);
   const Decoder decoder = decoder_of(component);
   const std::byte* carrier = item;
   if (decoder.run != nullptr) {

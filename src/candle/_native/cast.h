@@ -23,9 +23,9 @@ struct Scalar {
 /// pairs only stay themselves.
 bool can_cast(DLDataType from, DLDataType to) noexcept;
 
-/// Reads the element that begins `bit` bits after `data`; `swapped` says that its bytes lie in the
-/// foreign order. The dtype is a row of dtype_table and no pair type.
-Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype, bool swapped) noexcept;
+/// Reads the element that begins `bit` bits after `data`, its bytes in the machine's order. The
+/// dtype is a row of dtype_table and no pair type.
+Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype) noexcept;
 
 /// Writes one element, cast by the rules below; false where `can_cast` forbids it. Bits beside a
 /// packed element stay.

@@ -219,7 +219,7 @@ void swap_words(std::byte* data, int64_t count) noexcept {
 }
 
 const SmallFloat* small_float_of(DLDataType dtype) noexcept {
-  return dtype.code >= kDLFloat8_e3m4 ? &small_floats[dtype.code - kDLFloat8_e3m4] : nullptr;
+  return &small_floats[dtype.code - kDLFloat8_e3m4];
 }
 
 }  // namespace

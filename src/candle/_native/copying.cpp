@@ -219,11 +219,10 @@ PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
     const bool bits = demand.bitmap && made->dtype == id_bool;
     if (!bits && (made->bits() >= 8 || demand.packed)) return result.release();
     if (host_memory(made->device)) return copy_of(state.tensor_type, source_of(made), demand);
-    PyErr_Format(
-        PyExc_BufferError,
-        "%s takes %s elements one a byte, which nobody makes on a device; copy them to the "
-        "CPU first",
-        demand.consumer, made->row().name);
+    PyErr_Format(PyExc_BufferError,
+                 "%s takes %s elements %s, which nobody makes on a device; copy them to the CPU "
+                 "first, t.to('cpu')",
+                 demand.consumer, made->row().name, bits ? "eight to a byte" : "one a byte");
     return nullptr;
   }
   PyErr_Format(PyExc_TypeError, "the copy on the device is %s, not a Tensor",

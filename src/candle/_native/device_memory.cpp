@@ -144,11 +144,11 @@ bool StreamSource::current(DLDevice device, Pending* pending) const noexcept {
   if (ask) {
     const Ref number = Ref::steal(PyLong_FromLong(device.device_id));
     const Ref stream = number ? Ref::steal(PyObject_CallOneArg(ask.get(), number.get())) : Ref();
-    if (!stream) return false;
-    return stream.get() == Py_None || parse_stream_object(stream.get(), pending);
+    return stream && parse_stream_object(stream.get(), pending);
   }
   void* handle = nullptr;
-  if (table->current_work_stream(device.device_type, device.device_id, &handle) != 0) return false;
+  const int code = table->current_work_stream(device.device_type, device.device_id, &handle);
+  if (code != 0 || PyErr_Occurred() != nullptr) return false;
   pending->stream = from_handle(reinterpret_cast<uintptr_t>(handle));
   pending->thread = this_thread();
   return true;
@@ -230,7 +230,7 @@ bool DeviceMemory::order_before(cuda::Stream later) noexcept {
     cuda_failed("make the consumer's stream wait for the producer's", result);
     return false;
   }
-  if (framework_ || by_interface_ || !producer_) return true;
+  if (by_interface_ || !producer_) return true;
   const Ref stream = Ref::steal(PyLong_FromUnsignedLongLong(later));
   return stream && ask_again(stream.get());
 }
@@ -269,11 +269,9 @@ bool DeviceMemory::wait() noexcept {
   Pending pending[most_sources];
   int count;
   if (!sources(pending, &count)) return false;
-  if (!framework_ && !by_interface_ && producer_) {
+  if (producer_ && !by_interface_) {  // it named no stream
     if (!order_before(cuda::legacy_stream)) return false;
-    if (!same_stream(pending, count, cuda::legacy_stream)) {
-      pending[count++] = {cuda::legacy_stream, Ref()};
-    }
+    pending[count++] = {cuda::legacy_stream, Ref()};
   }
   for (int i = 0; i < count; i++) {
     // The legacy stream comes after all others, but only with what is queued on it itself.

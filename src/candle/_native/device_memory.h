@@ -58,10 +58,9 @@ class DeviceMemory {
   static bool lend(const Source& source, Owner* owner, Lending&& lending) noexcept;
 
   bool managed() const noexcept { return managed_; }
-  /// Whether no work can be pending: nobody has named a stream, and nobody is there to be asked.
-  bool idle() const noexcept {
-    return origin_.stream == 0 && !framework_ && !by_interface_ && !producer_;
-  }
+  /// Whether no work can be pending: nobody has named a stream, and nobody is there to be asked. A
+  /// framework has named one from the first.
+  bool idle() const noexcept { return origin_.stream == 0 && !producer_; }
   /// The producer's type, or None. Borrowed.
   PyObject* lender() const noexcept { return lender_ ? lender_.get() : Py_None; }
   /// What gives the memory back.
@@ -107,7 +106,7 @@ class DeviceMemory {
   bool by_interface_ = false;
   StreamSource framework_;
   Ref lender_;
-  Ref producer_;  // if it is to be asked again
+  Ref producer_;  // if it is to be asked again: by its interface, or for a capsule
   Ref keeper_;
   Ref recorder_;
   Ref guard_;  // makes the device current in the producer's framework

@@ -54,7 +54,7 @@ Ref on_host(Tensor* tensor) {
 
 PyObject* list_of(const Tensor* tensor, int32_t axis, int64_t bit) {
   if (axis == tensor->ndim()) {
-    return number_of(load_scalar(tensor->data, bit, tensor->row().dlpack, false));
+    return number_of(load_scalar(tensor->data, bit, tensor->row().dlpack));
   }
   const auto extent = static_cast<Py_ssize_t>(tensor->shape()[axis]);
   const int64_t step = tensor->strides()[axis] * tensor->bits();
@@ -253,7 +253,7 @@ PyObject* item(PyObject* self, PyObject*) {
   const Ref seen = on_host(tensor);
   if (!seen) return nullptr;
   const auto* read = reinterpret_cast<Tensor*>(seen.get());
-  return number_of(load_scalar(read->data, 0, read->row().dlpack, false));
+  return number_of(load_scalar(read->data, 0, read->row().dlpack));
 }
 
 bool assign(Tensor* dst, PyObject* value) noexcept {

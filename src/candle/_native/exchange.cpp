@@ -110,10 +110,10 @@ bool Exchange::choose_blocks() noexcept {
   std::fill_n(side_, walk_.ndim, 1);
   int32_t inner = walk_.ndim;
   for (; inner > 0 && stays(inner - 1); inner--) {
-    side_[inner - 1] = std::min(walk_.axes[inner - 1].extent, std::max<int64_t>(room, 1));
+    side_[inner - 1] = std::min(walk_.axes[inner - 1].extent, room);
     room /= side_[inner - 1];
   }
-  for (int64_t side = 2; room > 0; side *= 2) {
+  for (int64_t side = 2;; side *= 2) {
     int64_t items = 1;
     bool grows = false;
     for (int32_t i = 0; i < inner; i++) {

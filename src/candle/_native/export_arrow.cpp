@@ -110,10 +110,8 @@ bool joins(const Tensor& tensor, const ExportType& type) {
   int32_t axis = 1;
   for (int32_t i = 0; i < type.depth; i++) {
     int64_t joined = 1;
-    while (axis < tensor.ndim() && (joined < type.widths[i] || tensor.shape()[axis] == 1)) {
+    while (axis < tensor.ndim() && (joined < type.widths[i] || tensor.shape()[axis] == 1))
       joined *= tensor.shape()[axis++];
-      if (joined == 0) break;
-    }
     if (joined != type.widths[i]) return false;
   }
   return axis == tensor.ndim();
@@ -134,8 +132,6 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
     if (wanted.temporal) return cannot_be(tensor, "only integers of the same width become times");
     plan->demand.cast_to = wanted.dtype;
   }
-  if (wanted.bytes_each > 0 || wanted.ndim == max_ndim + 1)
-    return cannot_be(tensor, "candle makes no binary data; view the elements as uint8");
   const int32_t ndim = tensor->ndim();
   for (int32_t i = 0; i < ndim; i++) plan->order[i] = i;
   bool same = wanted.ndim == ndim;
@@ -157,13 +153,15 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
     permuted = permuted || node.level == Level::tensor;
     axis += node.axes;
   }
+  if (wanted.ndim > axis)
+    return cannot_be(tensor, "candle makes no binary data; view the elements as uint8");
   if (same || (!permuted && ndim > 0 && joins(*tensor, type))) return true;
   return cannot_be(tensor, "its rows have other axes");
 }
 
 /// Reads `requested_schema`; nullptr, no error, where it is None.
 const ArrowSchema* requested_in(PyObject* capsule) {
-  if (capsule == nullptr || capsule == Py_None) return nullptr;
+  if (capsule == Py_None) return nullptr;
   if (!PyCapsule_IsValid(capsule, arrow_names::schema)) {
     PyErr_Format(PyExc_TypeError, "requested_schema is None or a capsule \"%s\", not %R",
                  arrow_names::schema, capsule);
@@ -211,7 +209,7 @@ Ref schema_capsule(const ExportPlan& plan) {
 /// What a consumer has to wait for, as an event. False with an error set.
 bool mark_end(Tensor* tensor, ExportEvent* event) {
   DeviceMemory* block = tensor->owner.device_memory();
-  if (host_memory(tensor->device) || block == nullptr || block->idle()) return true;
+  if (block == nullptr || block->idle()) return true;
   if (!cuda_memory(tensor->device)) return block->relay(Py_None);
   cuda::Stream stream = cuda::legacy_stream;
   if (!block->gather(&stream)) return false;

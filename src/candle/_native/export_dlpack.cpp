@@ -218,7 +218,7 @@ bool prepare_device_export(Tensor* tensor, const Asked& asked, Demand* demand, b
   demand->device = asked.device;
   demand->host_only = false;
   DeviceMemory* block = tensor->owner.device_memory();
-  if (demand->somewhere && host_memory(asked.device) && block != nullptr && block->managed() &&
+  if (block != nullptr && block->managed() && host_memory(asked.device) &&
       asked.copy != CopyMode::always) {
     demand->somewhere = false;  // the host can read it, once it is written
     return block->wait();

@@ -69,6 +69,10 @@ void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* pr
 }
 
 void blame_producer(const char* producer, const char* fails_to) noexcept {
+  if (PyErr_Occurred() == nullptr) {  // a function of its C table
+    PyErr_Format(PyExc_BufferError, "%s does not %s, and gives no reason", producer, fails_to);
+    return;
+  }
   if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError)) return;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);

@@ -4,15 +4,13 @@ namespace candle {
 
 namespace {
 
-constexpr Py_ssize_t longest = 100;  // characters
-constexpr long printed_bits = 320;   // an int of so many has less than a hundred digits
+constexpr Py_ssize_t longest = 100;      // characters
+constexpr long long printed_bits = 320;  // an int of so many has less than a hundred digits
 
-/// Bits of an int; 0 where they cannot be told, and -1 with an error set.
-long bits_of_int(PyObject* value) {
+/// Bits of an int; -1 with an error set.
+long long bits_of_int(PyObject* value) {
   const Ref bits = Ref::steal(PyObject_CallMethod(value, "bit_length", nullptr));
-  const long count = bits ? PyLong_AsLong(bits.get()) : 0;
-  if (!PyErr_Occurred()) return count;
-  return forgive() ? 0 : -1;
+  return bits ? PyLong_AsLongLong(bits.get()) : -1;
 }
 
 }  // namespace
@@ -20,9 +18,9 @@ long bits_of_int(PyObject* value) {
 Ref in_words(PyObject* value) noexcept {
   PyErr_Clear();
   if (PyLong_CheckExact(value)) {
-    const long bits = bits_of_int(value);
+    const long long bits = bits_of_int(value);
     if (bits < 0) return {};
-    if (bits > printed_bits) return Ref::steal(PyUnicode_FromFormat("an int of %ld bits", bits));
+    if (bits > printed_bits) return Ref::steal(PyUnicode_FromFormat("an int of %lld bits", bits));
   }
   Ref text = Ref::steal(PyObject_Repr(value));
   if (!text) {
