@@ -191,6 +191,14 @@ def test_single_bytes_have_no_order() -> None:
     for code in (">u1", ">i1", ">?"):
         x = np.ones(3, code)
         assert candle.asarray(x, copy=False).data_ptr() == x.ctypes.data
+    # Other packages' dtypes say which they are written in nevertheless.
+    for name in ("float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu", "float4_e2m1fn", "int4"):
+        dtype = np.dtype(getattr(ml_dtypes, name)).newbyteorder("S")
+        assert not dtype.isnative
+        x = np.array([1, 2, 4], dtype.type).view(dtype)
+        t = candle.asarray(x, copy=False)
+        assert (t.dtype, t.tolist()) == (name, [1, 2, 4])
+        assert t.data_ptr() == x.ctypes.data
 
 
 def test_strides_between_items() -> None:
