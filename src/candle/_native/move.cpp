@@ -83,7 +83,7 @@ void blame_producer(const char* producer, const char* fails_to) noexcept {
                fails_to, Py_TYPE(value)->tp_name, words.get());
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (value != nullptr) PyException_SetCause(value, cause.release());
+  PyException_SetCause(value, cause.release());
   PyErr_Restore(type, value, traceback);
 }
 
