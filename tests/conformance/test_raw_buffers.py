@@ -30,6 +30,10 @@ SHARED: dict[str, tuple[dict[str, Any], Any]] = {
         [],
     ),
     "a byte order of its own": ({"format": b"<f", "itemsize": 4}, [0, 1, 2, 3, 4, 5]),
+    "longs of the standard's size": (
+        {"content": struct.pack("<3l", 1, -2, 3), "format": b"<l", "itemsize": 4},
+        [1, -2, 3],
+    ),
 }
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -39,6 +43,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an item of another size": ({"format": b"f", "itemsize": 8}, "no dtype"),
     "half a complex number": ({"format": b"Zf", "itemsize": 4}, "no dtype"),
     "a complex number of no letter": ({"format": b"Z", "itemsize": 8}, "no dtype"),
+    "a complex number and more": ({"format": b"Zff", "itemsize": 8}, "no dtype"),
     "an item of no bytes": ({"format": b"f", "itemsize": 0}, "no dtype"),
     "axes and no shape": ({"format": b"f", "itemsize": 4, "ndim": 2}, "2 axes and no shape"),
     "fewer axes than none": ({"format": b"f", "itemsize": 4, "ndim": -1}, "-1 axes"),
@@ -54,6 +59,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "elements and no memory": ({"format": b"f", "itemsize": 4, "buf": None}, "no memory"),
     "strides out of this world": (
         {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (1 << 61,)},
+        "beyond the address space",
+    ),
+    "strides out of this world, backwards": (
+        {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (-(1 << 61),)},
         "beyond the address space",
     ),
 }

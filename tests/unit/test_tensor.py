@@ -103,6 +103,43 @@ def test_wrong_indices(key: Any, error: type[Exception], words: str) -> None:
         grid()[key]
 
 
+def test_no_index_without_axes() -> None:
+    t = candle.tensor(5)
+    with pytest.raises(IndexError, match="1 indices are too many for a tensor with 0 axes"):
+        t[0]
+    with pytest.raises(IndexError, match="1 indices are too many for a tensor with 0 axes"):
+        t[0] = 1
+    assert t[()].item() == t[...].item() == 5
+
+
+def test_writing_out_of_bounds() -> None:
+    t = grid()
+    for key in (2, -3, (0, 3), (0, 0, 0)):
+        with pytest.raises(IndexError):
+            t[key] = 9
+    assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn"])
+def test_views_of_packed_elements_begin_on_whole_bytes(name: str) -> None:
+    t = candle.tensor([[0, 1, 2], [3, 4, 6]], dtype=name)
+    line = t.view(6)
+    for move in (
+        lambda: t[1],
+        lambda: list(t),
+        lambda: t[:, 1:],
+        lambda: t.narrow(1, 1, 2),
+        lambda: line[3],
+        lambda: candle.tensor([t[0], t[0]]),
+        lambda: t.__setitem__(1, 0),
+    ):
+        with pytest.raises(BufferError, match=r"on a whole byte; .*t\.to"):
+            move()
+    assert t.tolist() == [[0, 1, 2], [3, 4, 6]]
+    assert line[2:].tolist() == [2, 3, 4, 6]
+    assert t.to("float32")[1].tolist() == [3, 4, 6]
+
+
 def test_too_many_axes() -> None:
     with pytest.raises(IndexError, match="64"):
         grid()[(None,) * 63]
