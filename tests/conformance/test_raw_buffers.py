@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from typing import Any
 
 import pytest
-from raw_buffer import Exporter
+from raw_buffer import Exporter, make_type
 
 import candle
 from candle.testing import live
@@ -92,3 +93,32 @@ def test_what_is_refused() -> None:
             candle.asarray(exporter)
         assert exporter.exported == exporter.released == 1, kind
     assert live() == before
+
+
+def test_types_that_have_no_module() -> None:
+    """As C code makes them that gives a name without a dot: they are nobody's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # CPython does not like it
+        empty, exporting = make_type(b"Empty", exports=False), make_type(b"Exporting")
+    assert not hasattr(empty, "__module__")
+
+    class Derived(exporting):  # type: ignore[misc, valid-type]
+        __init__ = Exporter.__init__
+        fill = Exporter.fill
+
+    x = Derived(b"ab")
+    t = candle.asarray(x, copy=False)
+    assert (t.tolist(), t.data_ptr()) == ([97, 98], x.address)
+    assert candle.explain(x).action == "share"
+    assert candle.shares_memory(x, t)
+    nothing = empty()
+    for take in (candle.asarray, candle.from_dlpack, candle.from_arrow):
+        with pytest.raises(TypeError, match="Empty"):
+            take(nothing)
+    for keyword in ("dtype", "device"):
+        with pytest.raises((TypeError, ValueError), match="Empty"):
+            candle.zeros(2, **{keyword: nothing})
+    with pytest.raises(TypeError, match="Empty"):
+        candle.explain(nothing)
+    assert candle.owner(nothing) is nothing
+    assert candle.convert([nothing], "numpy") == [nothing]
