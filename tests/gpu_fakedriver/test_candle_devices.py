@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from device_producers import InterfaceOnly
 
 import candle
 from candle.testing import Producer, info, live
@@ -183,6 +184,37 @@ def test_an_interface_without_elements_has_a_device(driver: Driver) -> None:
     assert candle.asarray(Empty(0x1234_5678_9000)).device == "cuda:0"
     with driver.context(1):
         assert candle.asarray(Empty(0)).device == "cuda:1"
+    driver.free(address)
+
+
+def test_interfaces_of_device_memory_that_are_wrong(driver: Driver) -> None:
+    """And such as only look so: an axis that nobody walks may have any stride."""
+    address = driver.alloc(SIZE)
+
+    def read(**fields: Any) -> candle.Tensor:
+        return candle.asarray(InterfaceOnly(address=address, **fields))
+
+    t = read(shape=(1, 4, 1), strides=(3, 4, 1))
+    assert (t.shape, t.stride, t.data_ptr()) == ((1, 4, 1), (4, 1, 1), address)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("shape is not a tuple", {"shape": [4]}),
+        ("shape is not a tuple", {"shape": None}),
+        ("strides are not a tuple as long as the shape", {"strides": [12, 4]}),
+        ("strides are not a tuple as long as the shape", {"strides": (4,)}),
+        ("address and read-only flag", {"data": NotImplemented}),
+        ("address and read-only flag", {"data": [address, False]}),
+        ("address and read-only flag", {"data": (address,)}),
+        ("address and read-only flag", {"data": ("here", False)}),
+        ("foreign byte order", {"typestr": ">f4"}),
+        ("no multiple of the item", {"strides": (14, 4)}),
+        ("beyond the address space", {"strides": (1 << 61, 4)}),
+        ("beyond the address space", {"strides": (-(1 << 61), 4)}),
+    ]
+    before = live()
+    for said, fields in wrong:
+        with pytest.raises(BufferError, match=said):
+            read(**fields)
+    assert live() == before
     driver.free(address)
 
 

@@ -132,6 +132,7 @@ def test_views_of_packed_elements_begin_on_whole_bytes(name: str) -> None:
         lambda: line[3],
         lambda: candle.tensor([t[0], t[0]]),
         lambda: t.__setitem__(1, 0),
+        lambda: _core.restride(line, (2, 2), (2, 1), 1),
     ):
         with pytest.raises(BufferError, match=r"on a whole byte; .*t\.to"):
             move()
@@ -413,6 +414,10 @@ def test_views_too_large_for_memory() -> None:
     assert wide.nbytes == 2**53
     with pytest.raises(ValueError, match="63 bits"):
         wide.view("uint8").broadcast_to(2**11, 2**50, 8)
+    # Extents beside one of 0 count as well.
+    assert candle.zeros((0, 8, 2**56), dtype="int64").view("int8").shape == (0, 8, 2**59)
+    with pytest.raises(ValueError, match="63 bits"):
+        candle.zeros((0, 16, 2**56), dtype="int64").view("int8")
 
 
 @pytest.mark.parametrize(
