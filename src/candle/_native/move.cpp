@@ -152,7 +152,7 @@ PyObject* phantom(const Source& source, const Demand& demand) {
   tensor->device = copied_to(source, demand);
   tensor->dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
   tensor->read_only = false;
-  tensor->padded = !demand.packed && dtype_table[tensor->dtype].dlpack.bits < 8;
+  tensor->padded = false;  // what is planned is candle's own copy
   std::copy_n(source.shape, source.ndim, tensor->shape());
   compact_strides(source.ndim, source.shape, tensor->strides());
   return tensor->object();
