@@ -430,3 +430,14 @@ def test_past_the_caches() -> None:
         assert (target[:, :columns] == values).all(), columns
         assert (target[:, columns:] == -1).all(), columns
         memory.fill(-1)
+
+
+def test_windows_on_many_axes() -> None:
+    """More elements than a box has room for, and few bytes that they lie in."""
+    n = 6
+    source = np.lib.stride_tricks.as_strided(np.arange(8 * n, dtype="u1"), (8,) * n, (1,) * n)
+    made = candle.asarray(source).copy()
+    assert (made.numpy() == np.indices((8,) * n).sum(axis=0)).all()
+    turned = candle.zeros((8,) * n, dtype="i8").permute(*range(1, n), 0)
+    turned.copy_(candle.asarray(source))
+    assert (turned.numpy() == made.numpy()).all()

@@ -403,7 +403,7 @@ def test_the_remedies_work() -> None:
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_read_only_by_type_holds_by_the_array_method(copy: bool | None, in_child: Any) -> None:
+def test_read_only_by_type_holds_by_the_array_protocols(copy: bool | None, in_child: Any) -> None:
     """The array of an immutable producer may be writable, and must not be written."""
     in_child(
         f"""
@@ -423,13 +423,16 @@ def test_read_only_by_type_holds_by_the_array_method(copy: bool | None, in_child
             def __array__(self, dtype=None, copy=None):
                 return array.view(np.recarray)
 
+        class OfStruct:
+            __array_struct__ = array.__array_struct__
+
         def recognise(cls):
-            if cls in (Immutable, OfSubclass):
+            if cls in (Immutable, OfSubclass, OfStruct):
                 return Record("plain", read_only=True)
             return frameworks.recognise(cls)
 
         _core.register(recognise=recognise)
-        for cls in (Immutable, OfSubclass):
+        for cls in (Immutable, OfSubclass, OfStruct):
             t = candle.asarray(cls(), copy={copy})
             assert t.readonly and t.data_ptr() == array.ctypes.data
             assert not candle.asarray(cls(), copy=True).readonly

@@ -236,6 +236,27 @@ def test_memory_without_elements_moves_as_it_likes(driver: Driver) -> None:
     assert (fields.shape, fields.data) == ((0, 3), 0)
 
 
+def test_a_producer_that_gives_no_capsule_the_second_time(driver: Driver) -> None:
+    """It was asked to order its work; whether its memory is still there, nobody has said."""
+    address, b = driver.alloc(SIZE), driver.stream()
+    used = Producer(address, shape=(N,), device=(2, 0)).capsule(True)
+    candle.from_dlpack(used)
+
+    class Fickle(Producer):
+        def __dlpack__(self, **keywords: Any) -> object:
+            return self.later if self.calls else super().__dlpack__(**keywords)
+
+    for later in (None, 5, (used,), used, "dltensor"):
+        x = Fickle(address, shape=(N,), device=(2, 0))
+        x.later = later
+        t = candle.from_dlpack(x)
+        with pytest.raises(BufferError, match="Fickle has moved its memory"):
+            t.__dlpack__(stream=b)
+        del t
+        assert x.deletes == x.exports == 1
+    driver.free(address)
+
+
 class Stream:
     def __init__(self, handle: int) -> None:
         self.handle = handle
