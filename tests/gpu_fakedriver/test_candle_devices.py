@@ -184,6 +184,9 @@ def test_an_interface_without_elements_has_a_device(driver: Driver) -> None:
     assert candle.asarray(Empty(0x1234_5678_9000)).device == "cuda:0"
     with driver.context(1):
         assert candle.asarray(Empty(0)).device == "cuda:1"
+    driver.fail("cuPointerGetAttributes", 719)
+    assert candle.asarray(Empty(address)).device == "cuda:0"  # nothing depends on it
+    driver.fail("cuPointerGetAttributes", 719, times=0)
     driver.free(address)
 
 
