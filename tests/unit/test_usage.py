@@ -118,6 +118,7 @@ WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "int is no Tensor", lambda t: _core.host_copy(5, 0)),
     (ValueError, "no dtype has the number 999", lambda t: _core.host_copy(t, 999)),
     (TypeError, "int is no Tensor", lambda t: _core.host_write(5, t)),
+    (TypeError, "int is no Tensor", lambda t: _core.host_write(t, 5)),
     (BufferError, "the host cannot read it", lambda t: _core.host_copy(away(), 0)),
     (BufferError, "the host cannot read it", lambda t: _core.host_write(t, away())),
     (BufferError, "the host cannot read it", lambda t: _core.host_write(away(), t)),
