@@ -397,7 +397,7 @@ Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature, PyObje
 }
 
 const std::byte* capsule_data(PyObject* capsule) noexcept {
-  const DLTensor* described = nullptr;
+  const DLTensor* described;
   if (PyCapsule_IsValid(capsule, versioned_name)) {
     described =
         &static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, versioned_name))
@@ -405,10 +405,10 @@ const std::byte* capsule_data(PyObject* capsule) noexcept {
   } else if (PyCapsule_IsValid(capsule, legacy_name)) {
     described =
         &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, legacy_name))->dl_tensor;
+  } else {
+    return nullptr;
   }
-  return described == nullptr
-             ? nullptr
-             : static_cast<const std::byte*>(described->data) + described->byte_offset;
+  return static_cast<const std::byte*>(described->data) + described->byte_offset;
 }
 
 PyObject* ingest_capsule(const Ingest& ingest) noexcept {
