@@ -187,6 +187,14 @@ def test_foreign_byte_order(dtype: str, layout: str) -> None:
         assert _core.ingest_by("buffer", x).numpy().tobytes() == x.astype(dtype).tobytes()
 
 
+class OnlyArray:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
 def test_single_bytes_have_no_order() -> None:
     for code in (">u1", ">i1", ">?"):
         x = np.ones(3, code)
@@ -196,9 +204,10 @@ def test_single_bytes_have_no_order() -> None:
         dtype = np.dtype(getattr(ml_dtypes, name)).newbyteorder("S")
         assert not dtype.isnative
         x = np.array([1, 2, 4], dtype.type).view(dtype)
-        t = candle.asarray(x, copy=False)
-        assert (t.dtype, t.tolist()) == (name, [1, 2, 4])
-        assert t.data_ptr() == x.ctypes.data
+        for given in (x, OnlyArray(x)):
+            t = candle.asarray(given, copy=False)
+            assert (t.dtype, t.tolist()) == (name, [1, 2, 4])
+            assert t.data_ptr() == x.ctypes.data
 
 
 def test_strides_between_items() -> None:

@@ -112,6 +112,7 @@ WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (1,), -2)),
     (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (), 999)),
     (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(gaps(), (2,), BYTES)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t, t.shape, t.dtype.id)),
     (TypeError, "usage: sharer", lambda t: _core.sharer(1, 2, 3, 4)),
     (TypeError, "usage: sharer", lambda t: _core.sharer({}, None)),
     (TypeError, "a shape is a sequence of ints", lambda t: _core.empty(5, 0)),
