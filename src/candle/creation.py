@@ -14,7 +14,7 @@ from . import cuda
 from ._native import _core
 from ._native._core import asarray, from_arrow, from_dlpack
 from .devices import as_device, cpu
-from .dtypes import as_dtype, complex64, float32, int64
+from .dtypes import as_dtype, complex64, float32, int64, uint8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -300,8 +300,14 @@ def eye(
     -------
     Tensor
     """
+    wanted = dtype_or(dtype, float32)
+    if wanted.bits * wanted.lanes < 8:  # a diagonal may begin within a byte, where no view does
+        bytes_ = eye(n_rows, n_cols, k=k, dtype=uint8)
+        packed = allocate(bytes_.shape, wanted, device)
+        _core.quietly(_core.copy_into, packed, bytes_)
+        return packed
     cols = n_rows if n_cols is None else n_cols
-    matrix = zeros(n_rows, cols, dtype=dtype, device=device)
+    matrix = zeros(n_rows, cols, dtype=wanted, device=device)
     length = min(n_rows, cols - k) if k >= 0 else min(n_rows + k, cols)
     if length > 0:
         offset = k if k >= 0 else -k * cols

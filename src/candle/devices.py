@@ -209,7 +209,7 @@ def _is_torch_like(x: object) -> bool:
 
     A Device of candle's looks so too where candle was imported once before.
     """
-    if (type(x).__module__, type(x).__name__) == (__name__, "Device"):
+    if (getattr(type(x), "__module__", ""), type(x).__name__) == (__name__, "Device"):
         return True
     return type(x).__name__ == "device" and isinstance(getattr(x, "type", None), str)
 

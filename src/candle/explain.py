@@ -111,9 +111,8 @@ def _refused(error: BufferError, producer: str, consumer: str) -> Plan:
 
 def _type_name(x: object) -> str:
     cls = type(x)
-    return (
-        cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
-    )
+    module = getattr(cls, "__module__", "builtins")
+    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
 
 
 def _sum(steps: tuple[Plan, ...], consumer: str) -> Plan:

@@ -446,6 +446,12 @@ def test_capsules_themselves() -> None:
     assert stream.released == 1
     with pytest.raises(BufferError, match="consumed before"):
         candle.from_arrow(stream.__arrow_c_stream__())
+    good = arrow.Exporter(arrow.schema("i"), numbers())
+    schema, data = good.__arrow_c_array__()
+    for tuple_ in ((), (schema,), (schema, data, data), (schema, None), (None, data)):
+        with pytest.raises(TypeError, match="or their capsules, and tuple has none"):
+            candle.from_arrow(tuple_)
+    assert candle.from_arrow((schema, data)).tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("call", ["get_schema", "get_next"])

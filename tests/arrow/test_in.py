@@ -206,6 +206,7 @@ def test_column_of_a_table() -> None:
         candle.from_arrow(pa.table([a, a], ["a", "a"]), column="a")
     with pytest.raises(ValueError, match="one column"):
         candle.from_arrow(a, column=0)
+    assert candle.from_arrow(a, column=None).tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["date32", "date64", "time32", "time64", "timestamp", "duration"])
@@ -383,6 +384,8 @@ def test_assignment_goes_straight_into_place() -> None:
     assert m.tolist() == [[1, 2, 3]] * 2
     m.T[...] = pa.table({"a": [1, 2, 3], "b": [4, 5, 6]})
     assert m.tolist() == [[1, 2, 3], [4, 5, 6]]
+    m[...] = pa.array([[True, False, True]], pa.list_(pa.bool_(), 3))
+    assert m.tolist() == [[1, 0, 1]] * 2
     with pytest.raises(ValueError, match="broadcast"):
         t[...] = pa.chunked_array([[1, 2], [3, 4]])
 

@@ -42,6 +42,11 @@ def test_struct_without_the_writeable_flag() -> None:
     ).readonly
 
 
+def test_one_byte_has_no_order() -> None:
+    x = Struct(b"\1\2", shape=(2,), strides=(1,), kind=b"u", itemsize=1, flags=SOUND & ~NOT_SWAPPED)
+    assert candle.asarray(x, copy=False).tolist() == [1, 2]
+
+
 def test_struct_that_is_copied_right() -> None:
     swapped = Struct(BIG, shape=(4,), strides=(4,), flags=SOUND & ~NOT_SWAPPED)
     misaligned = Struct(b"\1" + NUMBERS, shape=(4,), strides=(4,), start=1, flags=SOUND & ~ALIGNED)

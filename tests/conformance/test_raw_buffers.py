@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from typing import Any
 
 import pytest
-from raw_buffer import Exporter
+from raw_buffer import Exporter, make_type
 
 import candle
 from candle.testing import live
@@ -30,6 +31,10 @@ SHARED: dict[str, tuple[dict[str, Any], Any]] = {
         [],
     ),
     "a byte order of its own": ({"format": b"<f", "itemsize": 4}, [0, 1, 2, 3, 4, 5]),
+    "longs of the standard's size": (
+        {"content": struct.pack("<3l", 1, -2, 3), "format": b"<l", "itemsize": 4},
+        [1, -2, 3],
+    ),
 }
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -39,6 +44,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an item of another size": ({"format": b"f", "itemsize": 8}, "no dtype"),
     "half a complex number": ({"format": b"Zf", "itemsize": 4}, "no dtype"),
     "a complex number of no letter": ({"format": b"Z", "itemsize": 8}, "no dtype"),
+    "a complex number and more": ({"format": b"Zff", "itemsize": 8}, "no dtype"),
     "an item of no bytes": ({"format": b"f", "itemsize": 0}, "no dtype"),
     "axes and no shape": ({"format": b"f", "itemsize": 4, "ndim": 2}, "2 axes and no shape"),
     "fewer axes than none": ({"format": b"f", "itemsize": 4, "ndim": -1}, "-1 axes"),
@@ -54,6 +60,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "elements and no memory": ({"format": b"f", "itemsize": 4, "buf": None}, "no memory"),
     "strides out of this world": (
         {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (1 << 61,)},
+        "beyond the address space",
+    ),
+    "strides out of this world, backwards": (
+        {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (-(1 << 61),)},
         "beyond the address space",
     ),
 }
@@ -83,3 +93,32 @@ def test_what_is_refused() -> None:
             candle.asarray(exporter)
         assert exporter.exported == exporter.released == 1, kind
     assert live() == before
+
+
+def test_types_that_have_no_module() -> None:
+    """As C code makes them that gives a name without a dot: they are nobody's."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # CPython does not like it
+        empty, exporting = make_type(b"Empty", exports=False), make_type(b"Exporting")
+    assert not hasattr(empty, "__module__")
+
+    class Derived(exporting):  # type: ignore[misc, valid-type]
+        __init__ = Exporter.__init__
+        fill = Exporter.fill
+
+    x = Derived(b"ab")
+    t = candle.asarray(x, copy=False)
+    assert (t.tolist(), t.data_ptr()) == ([97, 98], x.address)
+    assert candle.explain(x).action == "share"
+    assert candle.shares_memory(x, t)
+    nothing = empty()
+    for take in (candle.asarray, candle.from_dlpack, candle.from_arrow):
+        with pytest.raises(TypeError, match="Empty"):
+            take(nothing)
+    for keyword in ("dtype", "device"):
+        with pytest.raises((TypeError, ValueError), match="Empty"):
+            candle.zeros(2, **{keyword: nothing})
+    with pytest.raises(TypeError, match="Empty"):
+        candle.explain(nothing)
+    assert candle.owner(nothing) is nothing
+    assert candle.convert([nothing], "numpy") == [nothing]

@@ -413,3 +413,28 @@ def test_broadcasting() -> None:
     assert target.tolist() == [[[0, 1, 2]] * 4] * 2
     target.copy_(candle.asarray(np.arange(4, dtype=">u2").reshape(4, 1)))
     assert target.tolist() == [[[i] * 3 for i in range(4)]] * 2
+
+
+def test_past_the_caches() -> None:
+    """Of copies too large for them: rows with gaps, long and short, and a source that is small."""
+    source = np.arange(6_815_744, dtype="float32")
+    memory = np.full(6_815_744, -1, "float32")
+    for columns, room, from_ in (
+        (65_000, 65_536, source),
+        (63, 64, source),
+        (65_536, 65_536, source[:65_536]),
+    ):
+        target = memory.reshape(-1, room)
+        values = from_ if len(from_) == columns else from_.reshape(-1, room)[:, :columns]
+        candle.asarray(target[:, :columns]).copy_(candle.asarray(values))
+        assert (target[:, :columns] == values).all(), columns
+        assert (target[:, columns:] == -1).all(), columns
+        memory.fill(-1)
+
+
+def test_windows_on_many_axes() -> None:
+    """More elements than a box has room for lie in fewer bytes than it is to cover."""
+    memory = np.arange(64, dtype="u1")
+    for steps in ((1,) * 7, (1,) * 6 + (2,), (2,) + (1,) * 6):
+        source = np.lib.stride_tricks.as_strided(memory, (8,) * 6 + (3,), steps)
+        assert (candle.asarray(source).copy().numpy() == source).all(), steps

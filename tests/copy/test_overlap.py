@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import candle
+from candle._native import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Array = np.ndarray[Any, Any]
     Views = Callable[[Array], tuple[Array, Array]]
@@ -260,6 +261,60 @@ def test_large_packed(name: str, shift: int) -> None:
     want[begin + shift : begin + shift + n].copy_(tensor[begin : begin + n].copy())
     tensor[begin + shift : begin + shift + n].copy_(tensor[begin : begin + n])
     np.testing.assert_array_equal(memory, want.view("uint8").numpy())
+
+
+# Small memory, with little room beside it, goes the ways that large memory goes.
+
+
+def windows_of(memory: Array, first: int = 0) -> Array:
+    """Elements of which each is up to twelve elements of the view."""
+    return np.lib.stride_tricks.as_strided(memory.view("f4")[first:], (12, 12), (4, 4))
+
+
+def part_of(memory: Array, rows: int, columns: int) -> Array:
+    return memory.view("i4")[:2500].reshape(50, 50)[:rows, :columns]
+
+
+def repeated_twice(memory: Array) -> tuple[Array, Array]:
+    whole = memory.view("i2")[: 2 * 20 * 3 * 20].reshape(2, 20, 3, 20)
+    return whole, np.broadcast_to(whole[1, :, 1].T[::-1][:, None], whole.shape)
+
+
+SMALL: dict[str, Views] = {
+    "windows backwards": lambda m: (windows_of(m), windows_of(m)[::-1, ::-1]),
+    "windows shifted": lambda m: (windows_of(m, 1), windows_of(m)),
+    "a part to the front, transposed": lambda m: (
+        m.view("i4")[: 40 * 40].reshape(40, 40),
+        part_of(m, 40, 40).T,
+    ),
+    "a part onto another": lambda m: (part_of(m, 45, 20), part_of(m, 20, 45).T),
+    "repeated on two axes": repeated_twice,
+}
+
+
+@pytest.fixture
+def little_room() -> Iterator[None]:
+    _core.set_overlap_room(64)
+    yield
+    _core.set_overlap_room(1 << 19)
+
+
+def test_small(little_room: None) -> None:
+    for views in SMALL.values():
+        check(views, fresh(10_000))
+
+
+@pytest.mark.parametrize("name", ["int4", "float6_e3m2fn"])
+def test_packed_backwards_within_a_byte(little_room: None, name: str) -> None:
+    """The lowest element of the source lies in the first byte, and is not its first."""
+    t = candle.asarray(fresh(300), copy=False).view(name)
+    n = 384
+    for step in (1, 2):
+        want = t.copy()
+        count = n // step
+        want[:count].copy_(t[n:0:-step].copy())
+        t[:count].copy_(t[n:0:-step])
+        assert t.view("uint8").tolist() == want.view("uint8").tolist()
 
 
 # Memory: no more than a little.

@@ -52,7 +52,10 @@ def test_what_else_is_asked_for_is_made_of_it() -> None:
     into = candle.zeros(3)
     into.copy_(x)
     assert into.tolist() == [1, 2, -4]
-    assert len(x.made) == 2
+    same = candle.zeros(3, dtype="float8_e5m2")
+    same.copy_(x)
+    assert same.tolist() == [1, 2, -4]
+    assert len(x.made) == 3
 
 
 def test_it_is_not_shared() -> None:

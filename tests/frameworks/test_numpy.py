@@ -187,10 +187,27 @@ def test_foreign_byte_order(dtype: str, layout: str) -> None:
         assert _core.ingest_by("buffer", x).numpy().tobytes() == x.astype(dtype).tobytes()
 
 
+class OnlyArray:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.array
+
+
 def test_single_bytes_have_no_order() -> None:
     for code in (">u1", ">i1", ">?"):
         x = np.ones(3, code)
         assert candle.asarray(x, copy=False).data_ptr() == x.ctypes.data
+    # Other packages' dtypes say which they are written in nevertheless.
+    for name in ("float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu", "float4_e2m1fn", "int4"):
+        dtype = np.dtype(getattr(ml_dtypes, name)).newbyteorder("S")
+        assert not dtype.isnative
+        x = np.array([1, 2, 4], dtype.type).view(dtype)
+        for given in (x, OnlyArray(x)):
+            t = candle.asarray(given, copy=False)
+            assert (t.dtype, t.tolist()) == (name, [1, 2, 4])
+            assert t.data_ptr() == x.ctypes.data
 
 
 def test_strides_between_items() -> None:
@@ -395,7 +412,7 @@ def test_the_remedies_work() -> None:
 
 
 @pytest.mark.parametrize("copy", [None, False])
-def test_read_only_by_type_holds_by_the_array_method(copy: bool | None, in_child: Any) -> None:
+def test_read_only_by_type_holds_by_the_array_protocols(copy: bool | None, in_child: Any) -> None:
     """The array of an immutable producer may be writable, and must not be written."""
     in_child(
         f"""
@@ -415,13 +432,16 @@ def test_read_only_by_type_holds_by_the_array_method(copy: bool | None, in_child
             def __array__(self, dtype=None, copy=None):
                 return array.view(np.recarray)
 
+        class OfStruct:
+            __array_struct__ = array.__array_struct__
+
         def recognise(cls):
-            if cls in (Immutable, OfSubclass):
+            if cls in (Immutable, OfSubclass, OfStruct):
                 return Record("plain", read_only=True)
             return frameworks.recognise(cls)
 
         _core.register(recognise=recognise)
-        for cls in (Immutable, OfSubclass):
+        for cls in (Immutable, OfSubclass, OfStruct):
             t = candle.asarray(cls(), copy={copy})
             assert t.readonly and t.data_ptr() == array.ctypes.data
             assert not candle.asarray(cls(), copy=True).readonly

@@ -169,6 +169,11 @@ def test_arguments_stay_the_same_objects() -> None:
     assert holder[1][1] is t, "the caller's list was written to"
 
 
+def test_arguments_by_name() -> None:
+    t, tt = pair()
+    assert torch.sub(input=t, other=t[:1], alpha=2).tolist() == (tt - 2 * tt[:1]).tolist()
+
+
 def test_other_types_with_the_protocol() -> None:
     """A subclass of torch's among the arguments has its say too."""
 
@@ -210,6 +215,7 @@ BAD: dict[str, Any] = {
     "no arguments": ((), {}),
     "args": ((torch.sin, (), [1]), {}),
     "kwargs": ((torch.sin, (), (), [1]), {}),
+    "names": ((torch.sin, (), (), {1: candle.zeros(2)}), {}),
 }
 
 

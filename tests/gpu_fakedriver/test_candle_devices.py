@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from device_producers import InterfaceOnly
 
 import candle
 from candle.testing import Producer, info, live
@@ -183,6 +184,40 @@ def test_an_interface_without_elements_has_a_device(driver: Driver) -> None:
     assert candle.asarray(Empty(0x1234_5678_9000)).device == "cuda:0"
     with driver.context(1):
         assert candle.asarray(Empty(0)).device == "cuda:1"
+    driver.fail("cuPointerGetAttributes", 719)
+    assert candle.asarray(Empty(address)).device == "cuda:0"  # nothing depends on it
+    driver.fail("cuPointerGetAttributes", 719, times=0)
+    driver.free(address)
+
+
+def test_interfaces_of_device_memory_that_are_wrong(driver: Driver) -> None:
+    """And such as only look so: an axis that nobody walks may have any stride."""
+    address = driver.alloc(SIZE)
+
+    def read(**fields: Any) -> candle.Tensor:
+        return candle.asarray(InterfaceOnly(address=address, **fields))
+
+    t = read(shape=(1, 4, 1), strides=(3, 4, 1))
+    assert (t.shape, t.stride, t.data_ptr()) == ((1, 4, 1), (4, 1, 1), address)
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("shape is not a tuple", {"shape": [4]}),
+        ("shape is not a tuple", {"shape": None}),
+        ("strides are not a tuple as long as the shape", {"strides": [12, 4]}),
+        ("strides are not a tuple as long as the shape", {"strides": (4,)}),
+        ("address and read-only flag", {"data": NotImplemented}),
+        ("address and read-only flag", {"data": [address, False]}),
+        ("address and read-only flag", {"data": (address,)}),
+        ("address and read-only flag", {"data": ("here", False)}),
+        ("foreign byte order", {"typestr": ">f4"}),
+        ("no multiple of the item", {"strides": (14, 4)}),
+        ("beyond the address space", {"strides": (1 << 61, 4)}),
+        ("beyond the address space", {"strides": (-(1 << 61), 4)}),
+    ]
+    before = live()
+    for said, fields in wrong:
+        with pytest.raises(BufferError, match=said):
+            read(**fields)
+    assert live() == before
     driver.free(address)
 
 
@@ -202,6 +237,27 @@ def test_memory_without_elements_moves_as_it_likes(driver: Driver) -> None:
     t = candle.from_dlpack(Empty())
     fields = info(t.__dlpack__(stream=driver.stream()))
     assert (fields.shape, fields.data) == ((0, 3), 0)
+
+
+def test_a_producer_that_gives_no_capsule_the_second_time(driver: Driver) -> None:
+    """It was asked to order its work; whether its memory is still there, nobody has said."""
+    address, b = driver.alloc(SIZE), driver.stream()
+    used = Producer(address, shape=(N,), device=(2, 0)).capsule(True)
+    candle.from_dlpack(used)
+
+    class Fickle(Producer):
+        def __dlpack__(self, **keywords: Any) -> object:
+            return self.later if self.calls else super().__dlpack__(**keywords)
+
+    for later in (None, 5, (used,), used, "dltensor"):
+        x = Fickle(address, shape=(N,), device=(2, 0))
+        x.later = later
+        t = candle.from_dlpack(x)
+        with pytest.raises(BufferError, match="Fickle has moved its memory"):
+            t.__dlpack__(stream=b)
+        del t
+        assert x.deletes == x.exports == 1
+    driver.free(address)
 
 
 class Stream:

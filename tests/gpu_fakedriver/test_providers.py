@@ -7,6 +7,7 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
+import arrow_structs as arrow
 import numpy as np
 import pytest
 from device_makers import Copies, Cupy, Torch
@@ -502,20 +503,30 @@ def test_what_a_provider_raises_is_told_as_a_failed_copy(
         raise error("boom")
 
     monkeypatch.setattr(type(made), function, fails)
-    moves: dict[str, Callable[[], object]] = {
-        "on": lambda: t.__dlpack__(copy=True, max_version=(1, 3)),
-        "copy": lambda: t.__dlpack__(copy=True, max_version=(1, 3)),
-        "to_host": lambda: t.__dlpack__(dl_device=(1, 0)),
-        "across": lambda: candle.zeros(3).__dlpack__(dl_device=(2, 0)),
-        "empty": lambda: candle.empty((3,), device="cuda"),
-        "write": lambda: t.fill_(1),
+    there, swapped = maker.array(VALUES), VALUES.astype(">f4")
+    chunks = Chunks(np.arange(2, dtype="i4"), np.arange(4, dtype="i4"))
+    moves: dict[str, list[Callable[[], object]]] = {
+        "on": [lambda: t.__dlpack__(copy=True, max_version=(1, 3))],
+        "copy": [lambda: t.__dlpack__(copy=True, max_version=(1, 3))],
+        "to_host": [lambda: t.__dlpack__(dl_device=(1, 0))],
+        "across": [lambda: candle.zeros(3).__dlpack__(dl_device=(2, 0))],
+        "empty": [lambda: candle.empty((3,), device="cuda")],
+        "write": [
+            lambda: t.fill_(1),
+            lambda: t.copy_(there),
+            lambda: t.copy_(swapped),
+            lambda: t.copy_(chunks),
+        ],
     }
     before = live()
     kind = MemoryError if error is OutOfMemoryError else BufferError
-    with pytest.raises(kind, match=f"copy on a CUDA device failed: {error.__name__}: boom") as said:
-        moves[function]()
-    assert isinstance(said.value.__cause__, error)
-    del said
+    for move in moves[function]:
+        with pytest.raises(
+            kind, match=f"copy on a CUDA device failed: {error.__name__}: boom"
+        ) as said:
+            move()
+        assert isinstance(said.value.__cause__, error)
+        del said
     gc.collect()
     assert live() == before
 
@@ -685,6 +696,19 @@ def test_views_with_other_signs_get_their_values(
         candle.from_dlpack(z.conj(), copy=False)
 
 
+class Chunks:
+    """Numbers in two chunks of an Arrow stream."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+        self.given: list[object] = []
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        chunks = [arrow.array(len(part), [None, part.ctypes.data]) for part in self.parts]
+        self.given.append(arrow.StreamExporter(arrow.schema("i"), chunks))
+        return self.given[-1].__arrow_c_stream__()  # type: ignore[attr-defined]
+
+
 def odd_memory() -> dict[str, Any]:
     """Arrays and tensors on the host whose values no row of items at their address has."""
     fields = np.zeros(4, dtype=[("a", "i1"), ("b", "<f4")])
@@ -697,6 +721,7 @@ def odd_memory() -> dict[str, Any]:
         "misaligned": np.frombuffer(b"\0" + fields["b"].tobytes(), "i1")[1:].view("<f4"),
         "reversed": np.arange(6.0)[::-1],
         "broadcast": np.broadcast_to(np.arange(3.0), (2, 3)),
+        "in chunks": Chunks(np.arange(3, dtype="i4"), np.arange(5, dtype="i4")),
     }
     if (torch := sys.modules.get("torch")) is not None:
         pairs = torch.tensor([1 + 2j, 3 - 4j])

@@ -54,7 +54,8 @@ def _release(owner: Any, view: Any) -> None:
     owner.released += 1
 
 
-def _make_type() -> Any:
+def make_type(name: bytes, *, exports: bool = True) -> Any:
+    """Make a type of C's; its objects export what their method `fill` puts in a Buffer."""
     get, release = 1, 2  # Py_bf_getbuffer, Py_bf_releasebuffer
     slots = (_Slot * 3)(
         _Slot(get, C.cast(_get, C.c_void_p)),
@@ -63,13 +64,15 @@ def _make_type() -> Any:
     )
     default = C.c_uint(0)
     basetype = 1 << 10
-    spec = _Spec(b"raw_buffer.Exporter", 0, 0, default.value | basetype, slots)
+    begin = 0 if exports else len(slots) - 1
+    used = C.cast(C.byref(slots, begin * C.sizeof(_Slot)), C.POINTER(_Slot))
+    spec = _Spec(name, 0, 0, default.value | basetype, used)
     make = C.pythonapi.PyType_FromSpec
     make.argtypes, make.restype = [C.POINTER(_Spec)], C.py_object
     return make(C.byref(spec))
 
 
-_Exporter: Any = _make_type()
+_Exporter: Any = make_type(b"raw_buffer.Exporter")
 
 
 class Exporter(_Exporter):  # type: ignore[misc]

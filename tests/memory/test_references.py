@@ -201,6 +201,15 @@ def test_tensors_are_not_tracked_by_the_collector() -> None:
     assert not gc.is_tracked(candle.from_dlpack(Producer(shape=(4,))))
 
 
+def test_more_blocks_at_once_than_are_kept_for_the_next() -> None:
+    before = live()
+    for _ in range(2):
+        many = [candle.full((1,), n) for n in range(5000)]
+        assert [t.item() for t in many] == list(range(5000))
+        del many
+        assert live() == before
+
+
 def test_weak_references() -> None:
     t = layouts.counting(3)
     called = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -186,6 +187,14 @@ def test_eye(shape, k):
     rows, cols = shape
     expected = [[float(j - i == k) for j in range(cols)] for i in range(rows)]
     assert facts(candle.eye(rows, cols, k=k)) == (expected, shape, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "float4_e2m1fn", "float6_e2m3fn"])
+def test_eye_of_elements_below_a_byte(dtype):
+    for rows, cols, k in itertools.product((1, 3, 4), (2, 3), range(-3, 4)):
+        t = candle.eye(rows, cols, k=k, dtype=dtype)
+        assert (t.dtype, t.shape, t.readonly) == (dtype, (rows, cols), False)
+        assert t.tolist() == [[j - i == k for j in range(cols)] for i in range(rows)]
 
 
 def test_eye_of_a_dtype():

@@ -52,6 +52,35 @@ def test_a_producers_own_capsule_gets_its_deleter() -> None:
     assert producer.notes.deleted == 1
 
 
+def test_types_that_do_not_tell_their_names() -> None:
+    """Or tell none: they go by what CPython calls them."""
+
+    class Silent(type):
+        hidden: tuple[str, ...] = ()
+
+        def __getattribute__(cls, name: str) -> Any:
+            if name in type.__getattribute__(cls, "hidden"):
+                raise ValueError(name)
+            return type.__getattribute__(cls, name)
+
+    class Odd(Producer, metaclass=Silent):
+        pass
+
+    candle.explain(Odd(shape=(2,)))  # what is known of a type is asked once
+    for hidden in (("__module__",), ("__qualname__",), ("__module__", "__qualname__")):
+        type.__setattr__(Odd, "hidden", hidden)
+        seen = candle.explain(Odd(shape=(2,))).producer
+        type.__setattr__(Odd, "hidden", ())
+        assert seen.endswith("Odd"), hidden
+
+    class Numbered(Producer):
+        pass
+
+    Numbered.__module__ = 5  # type: ignore[assignment]
+    Numbered.__qualname__ = "Numbered"
+    assert candle.explain(Numbered(shape=(2,))).producer == "Numbered"
+
+
 def test_faults_of_a_producer() -> None:
     plan = candle.explain(Producer(shape=(2,), raises=RuntimeError("out of order")))
     assert (plan.action, plan.reasons[0].code) == ("refuse", "producer")

@@ -57,6 +57,7 @@ def _lists(data: Any) -> Any:
         ([1, [2]], ValueError, "ragged"),
         ([[1], [2, 3]], ValueError, "ragged"),
         ([[], [1]], ValueError, "ragged"),
+        ([[], 1], ValueError, "ragged"),
         (2**63, ValueError, "uint64"),
         ([2**63], ValueError, "uint64"),
         (2**64, ValueError, "64 bits.*float64"),
@@ -121,6 +122,11 @@ def test_sequences_of_tensors() -> None:
     assert candle.Tensor([a, b], dtype="float32").dtype == "float32"
     with pytest.raises(ValueError, match="shapes"):
         candle.Tensor([a, candle.Tensor([1])])
+    for other in (candle.Tensor([[1, 2]]), candle.Tensor(1)):
+        with pytest.raises(ValueError, match="shapes"):
+            candle.Tensor([a, other])
+    with pytest.raises(ValueError, match="more elements than memory"):
+        candle.Tensor([a[:1].broadcast_to(2**56)] * 256)
     with pytest.raises(TypeError, match="dtype="):
         candle.Tensor([a, candle.Tensor([1.0, 2.0])])
 
@@ -166,6 +172,12 @@ def test_buffers_share(value: Any, dtype: str) -> None:
     before = sys.getrefcount(value)
     del t
     assert sys.getrefcount(value) <= before
+
+
+def test_sequences_of_buffers() -> None:
+    """Bytes are memory, not sequences of numbers, and keep their dtype."""
+    t = candle.Tensor([b"ab", bytearray(b"cd"), memoryview(b"ef")])
+    assert (t.dtype, t.tolist()) == ("uint8", [[97, 98], [99, 100], [101, 102]])
 
 
 def test_dtype_reaches_numbers_beside_tensors() -> None:

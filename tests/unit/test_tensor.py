@@ -103,6 +103,44 @@ def test_wrong_indices(key: Any, error: type[Exception], words: str) -> None:
         grid()[key]
 
 
+def test_no_index_without_axes() -> None:
+    t = candle.tensor(5)
+    with pytest.raises(IndexError, match="1 indices are too many for a tensor with 0 axes"):
+        t[0]
+    with pytest.raises(IndexError, match="1 indices are too many for a tensor with 0 axes"):
+        t[0] = 1
+    assert t[()].item() == t[...].item() == 5
+
+
+def test_writing_out_of_bounds() -> None:
+    t = grid()
+    for key in (2, -3, (0, 3), (0, 0, 0)):
+        with pytest.raises(IndexError):
+            t[key] = 9
+    assert t.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4", "float4_e2m1fn"])
+def test_views_of_packed_elements_begin_on_whole_bytes(name: str) -> None:
+    t = candle.tensor([[0, 1, 2], [3, 4, 6]], dtype=name)
+    line = t.view(6)
+    for move in (
+        lambda: t[1],
+        lambda: list(t),
+        lambda: t[:, 1:],
+        lambda: t.narrow(1, 1, 2),
+        lambda: line[3],
+        lambda: candle.tensor([t[0], t[0]]),
+        lambda: t.__setitem__(1, 0),
+        lambda: _core.restride(line, (2, 2), (2, 1), 1),
+    ):
+        with pytest.raises(BufferError, match=r"on a whole byte; .*t\.to"):
+            move()
+    assert t.tolist() == [[0, 1, 2], [3, 4, 6]]
+    assert line[2:].tolist() == [2, 3, 4, 6]
+    assert t.to("float32")[1].tolist() == [3, 4, 6]
+
+
 def test_too_many_axes() -> None:
     with pytest.raises(IndexError, match="64"):
         grid()[(None,) * 63]
@@ -376,6 +414,10 @@ def test_views_too_large_for_memory() -> None:
     assert wide.nbytes == 2**53
     with pytest.raises(ValueError, match="63 bits"):
         wide.view("uint8").broadcast_to(2**11, 2**50, 8)
+    # Extents beside one of 0 count as well.
+    assert candle.zeros((0, 8, 2**56), dtype="int64").view("int8").shape == (0, 8, 2**59)
+    with pytest.raises(ValueError, match="63 bits"):
+        candle.zeros((0, 16, 2**56), dtype="int64").view("int8")
 
 
 @pytest.mark.parametrize(

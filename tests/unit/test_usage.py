@@ -21,6 +21,8 @@ CALLS: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "exactly one positional argument", lambda t: candle.asarray(t, t)),
     (TypeError, "'nope' is not a dtype", lambda t: candle.asarray(t, dtype="nope")),
     (TypeError, "copy is None, False or True", lambda t: candle.asarray(t, copy=2)),
+    (ValueError, "'nope' names no device", lambda t: candle.asarray(t, device="nope")),
+    (ValueError, "'nope' names no device", lambda t: candle.Tensor(t, device="nope")),
     (TypeError, "unexpected keyword argument 'no'", lambda t: candle.asarray(t, no=1)),
     (TypeError, "exactly one positional argument", lambda t: candle.from_arrow(t, t)),
     (TypeError, "unexpected keyword argument 'no'", lambda t: candle.from_arrow(t, no=1)),
@@ -57,6 +59,13 @@ def away() -> candle.Tensor:
     return candle.from_dlpack(Producer(1 << 40, shape=(1,), device=(2, 0)).capsule(True))
 
 
+BYTES = candle.uint8.id
+
+
+def gaps() -> candle.Tensor:
+    return candle.zeros(4, dtype="uint8")[::2]
+
+
 # What candle's Python asks of its native core, which says of a slip there what it is.
 WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "keywords only", lambda t: _core.register(1)),
@@ -76,9 +85,15 @@ WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (ValueError, "a power of two, not 0", lambda t: _core.empty((1,), 0, 0)),
     (TypeError, "int", lambda t: _core.copy_into(t, 5)),
     (TypeError, "int", lambda t: _core.copy_into(5, t)),
+    (ValueError, "read-only", lambda t: _core.copy_into(_core.frozen(t), t)),
+    (TypeError, "int is no Tensor", lambda t: _core.materialise(5)),
+    (ValueError, "no dtype has the number 999", lambda t: _core.materialise(t, 999)),
+    (TypeError, "int is no Tensor", lambda t: _core.check_writable(5)),
     (TypeError, "int", lambda t: _core.fill(5, 1)),
     (TypeError, "int", lambda t: _core.assign(5, 1)),
     (TypeError, "ingest_by", _core.ingest_by),
+    (TypeError, "ingest_by", lambda t: _core.ingest_by(5, t)),
+    (TypeError, "ingest_by", lambda t: _core.ingest_by("\ud800", t)),
     (ValueError, "no route is called 'no'", lambda t: _core.ingest_by("no", t)),
     (TypeError, "shared", lambda t: _core.shared()),
     (LookupError, "int has no C exchange table", lambda t: _core.exchange_floor(5)),
@@ -103,9 +118,17 @@ WITHIN: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
     (TypeError, "int", lambda t: _core.of_bytes(t, (), "x")),
     (ValueError, "the elements have gaps", lambda t: _core.as_bytes(candle.zeros((2, 2)).T)),
     (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (9,), 0)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (1,), -2)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t.view("uint8"), (), 999)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(gaps(), (2,), BYTES)),
+    (ValueError, "not those of such a tensor", lambda t: _core.of_bytes(t, t.shape, t.dtype.id)),
     (TypeError, "usage: sharer", lambda t: _core.sharer(1, 2, 3, 4)),
     (TypeError, "usage: sharer", lambda t: _core.sharer({}, None)),
     (TypeError, "a shape is a sequence of ints", lambda t: _core.empty(5, 0)),
+    (TypeError, "int is no Tensor", lambda t: _core.host_copy(5, 0)),
+    (ValueError, "no dtype has the number 999", lambda t: _core.host_copy(t, 999)),
+    (TypeError, "int is no Tensor", lambda t: _core.host_write(5, t)),
+    (TypeError, "int is no Tensor", lambda t: _core.host_write(t, 5)),
     (BufferError, "the host cannot read it", lambda t: _core.host_copy(away(), 0)),
     (BufferError, "the host cannot read it", lambda t: _core.host_write(t, away())),
     (BufferError, "the host cannot read it", lambda t: _core.host_write(away(), t)),
@@ -257,6 +280,28 @@ def test_the_floor_of_an_exchange_gives_back() -> None:
     before = live()
     assert _core.exchange_floor(producer) is None
     assert live() == before
+    kept = exchange_producer(Producer(shape=(4,), null_deleter=True))
+    assert _core.exchange_floor(kept) is None
+    with pytest.raises(RuntimeError, match="mine"):
+        _core.exchange_floor(exchange_producer(Producer(shape=(4,)), fails=RuntimeError("mine")))
+
+
+def test_names_of_keywords_are_told_by_their_text() -> None:
+    """Those that a program puts together are no longer the strings of its source."""
+    t = candle.zeros(2)
+    keywords = {"".join(["co", "py"]): True, "".join(["dty", "pe"]): "float64"}
+    made = candle.asarray(t, **keywords)
+    assert made.data_ptr() != t.data_ptr()
+    assert made.dtype == "float64"
+
+
+def test_bytes_are_those_of_elements_that_take_one_each_or_less() -> None:
+    """A flag of padding means nothing where there is nothing to pad."""
+    data = candle.Tensor(bytearray(8))
+    for name, padded in (("int4", True), ("int8", False), ("float32", False)):
+        dtype = candle.as_dtype(name)
+        t = _core.of_bytes(data, (8 // max(1, dtype.bits // 8),), dtype.id, True)
+        assert (t.dtype, _core.is_padded(t)) == (name, padded)
 
 
 class Real(float):

@@ -8,12 +8,12 @@
 
 namespace candle {
 
-/// One side of a copy: where its elements lie. Both sides have the same shape; a broadcast axis has
-/// stride 0.
+/// One side of a copy: where its elements lie. Both sides have the same shape; a broadcast axis of
+/// the source has stride 0, an axis of the destination only where its extent is 1.
 struct Side {
   std::byte* data;   // where the element (0, 0, ...) begins; the source is never written
   DLDataType dtype;  // a row of dtype_table
-  bool swapped;      // the bytes of each component lie in the foreign order (source only)
+  bool swapped;      // each component's bytes, two at least, lie in the foreign order (source only)
   bool padded;  // sub-byte elements take a byte each; else they are packed, the lowest bits first
   const int64_t* strides;  // in bits, one an axis; any sign
 };

@@ -132,7 +132,7 @@ struct Source {
   DTypeId dtype = unknown_dtype;
   Route route = Route::candle;
   bool read_only = false;
-  bool swapped = false;
+  bool swapped = false;  // never where the item is a byte
   bool padded = false;
   bool fresh = false;     // memory that was made for this move, and is nobody's else
   ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,

@@ -72,23 +72,15 @@ PyObject* climb(const Ingest& ingest, bool dlpack_only) {
   PyObject* x = ingest.x;
   const TypeRecord* record = record_of(Py_TYPE(x));
   if (record == nullptr) return nullptr;
-  PyObject* result = nullptr;
-  if (record->kind == TypeKind::numpy) {
-    ingest_numpy(ingest, &result);
-    return result;
-  }
-  if (record->kind == TypeKind::exchange) {
-    ingest_exchange(ingest, *record, &result);
-    return result;
-  }
+  if (record->kind == TypeKind::numpy) return ingest_numpy(ingest);
+  if (record->kind == TypeKind::exchange) return ingest_exchange(ingest, *record);
   // Python code of the producer's may give x another class while it runs.
   const auto hold_type = [record] {
     return Ref::borrow(reinterpret_cast<PyObject*>(record->type.load()));
   };
   if (record->kind == TypeKind::foreign_exchange) {
     const Ref type = hold_type();
-    ingest_exchange(ingest, *record, &result);
-    return result;
+    return ingest_exchange(ingest, *record);
   }
   if (Tensor* tensor = as_tensor(x)) return ingest_tensor(ingest, tensor);
   const Ref type = hold_type();
@@ -162,9 +154,7 @@ PyObject* make_resolved(const Ingest& ingest) {
     return nullptr;
   }
   Request request = ingest.request;
-  if (request.copy == CopyMode::always && request.into == nullptr) {
-    request.copy = CopyMode::if_needed;  // it is a copy
-  }
+  if (request.copy == CopyMode::always) request.copy = CopyMode::if_needed;  // it is a copy
   const Quiet steps;
   return ingest_anything(ingest.type, resolved.get(), request);
 }
@@ -383,9 +373,11 @@ PyObject* ingest_by(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
     applies = tensor != nullptr;
     if (applies) result = ingest_tensor(ingest, tensor);
   } else if (route == "exchange") {
-    applies = record->table != nullptr && ingest_exchange(ingest, *record, &result);
+    applies = record->table != nullptr;
+    if (applies) result = ingest_exchange(ingest, *record);
   } else if (route == "numpy") {
-    applies = record->kind == TypeKind::numpy && ingest_numpy(ingest, &result);
+    applies = record->kind == TypeKind::numpy;
+    if (applies) result = ingest_numpy(ingest);
   } else if (route == "dlpack_versioned" || route == "dlpack_legacy") {
     applies = ingest_dlpack(ingest, *record, route == "dlpack_legacy", &result);
   } else if (route == "cuda_array_interface") {

@@ -54,12 +54,13 @@ PyObject* carry_out(const Ingest& ingest, Admission* admission, Owner&& owner) n
 /// Anything: rule 1 of docs/design.md. nullptr with an error set.
 PyObject* ingest_anything(PyTypeObject* type, PyObject* x, const Request& request) noexcept;
 
-// The routes. Each answers whether it applies to the object; if so `result` is the Tensor, or
+// The routes of a type that is known to take them: a Tensor, or nullptr with an error set.
+PyObject* ingest_exchange(const Ingest& ingest, const TypeRecord& record) noexcept;
+PyObject* ingest_numpy(const Ingest& ingest) noexcept;
+// The others. Each answers whether it applies to the object; if so `result` is the Tensor, or
 // nullptr with an error set.
-bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept;
 bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept;
-bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept;
 bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 /// The same for an array that a producer gives in its own place: with the reasons that come with
 /// it, and read-only if the producer is. A BufferError is set for what is no exact ndarray.

@@ -30,8 +30,10 @@ PyObject* tensor_of(Arrival* arrival, int64_t from, int64_t to) {
   const Request& request = ingest.request;
   const bool masked = arrival->options.nulls == ArrowOptions::NullsAs::mask;
   Ref mask;
-  if (masked) mask = gathering.mask();
-  if (masked && !mask) return nullptr;
+  if (masked) {
+    mask = gathering.mask();
+    if (!mask) return nullptr;
+  }
   Parts parts;
   Source source = gathering.source(&parts);
   Ref result;

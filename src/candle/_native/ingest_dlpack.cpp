@@ -313,49 +313,39 @@ PyObject* finish_exchange(const Ingest& ingest, const TypeRecord& record, const 
 
 }  // namespace
 
-bool ingest_exchange(const Ingest& ingest, const TypeRecord& record, PyObject** result) noexcept {
-  *result = nullptr;
-  if ((record.holds_itself || record.hold != nullptr) &&
-      record.table->dltensor_from_py_object_no_sync != nullptr) {
+PyObject* ingest_exchange(const Ingest& ingest, const TypeRecord& record) noexcept {
+  if (record.hold != nullptr && record.table->dltensor_from_py_object_no_sync != nullptr) {
     DLTensor borrowed = {};
     if (record.table->dltensor_from_py_object_no_sync(ingest.x, &borrowed) != 0) {
-      *result = refused_by_table(ingest, record);
-      return true;
+      return refused_by_table(ingest, record);
     }
-    const bool itself =
-        record.hold == nullptr || (record.holds_itself && host_memory(borrowed.device));
+    const bool itself = record.holds_itself && host_memory(borrowed.device);
     Ref keeper = itself ? Ref::borrow(ingest.x)
                         : Ref::steal(PyObject_Vectorcall(record.hold, &ingest.x, 1, nullptr));
     if (!keeper) {
       blame_producer(ingest.producer());
-      return true;
+      return nullptr;
     }
     PyObject* kept = keeper.get();
-    *result = finish_exchange(ingest, record, borrowed, 0, Owner::object(std::move(keeper)), kept);
-    return true;
+    return finish_exchange(ingest, record, borrowed, 0, Owner::object(std::move(keeper)), kept);
   }
   DLManagedTensorVersioned* managed = nullptr;
   if (record.table->managed_tensor_from_py_object_no_sync(ingest.x, &managed) != 0) {
-    *result = refused_by_table(ingest, record);
-    return true;
+    return refused_by_table(ingest, record);
   }
-  const bool contradicts_itself =
-      record.kind == TypeKind::foreign_exchange && PyErr_Occurred() != nullptr;
-  if (managed == nullptr && !contradicts_itself) {
+  // Whether what comes with an error is anybody's is not said: leaking it is safe.
+  if (record.kind == TypeKind::foreign_exchange && PyErr_Occurred() != nullptr) {
+    return refused_by_table(ingest, record);
+  }
+  if (managed == nullptr) {
     PyErr_Format(PyExc_BufferError, "the C exchange table of %s gives no tensor",
                  ingest.producer());
-  }
-  if (managed == nullptr || contradicts_itself) {
-    // Whether what comes with an error is anybody's is not said: leaking it is safe.
-    if (contradicts_itself) *result = refused_by_table(ingest, record);
-    return true;
+    return nullptr;
   }
   Owner owner = Owner::versioned(managed);
-  if (right_version(managed->version, ingest.producer())) {
-    *result = finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner),
-                              nullptr);
-  }
-  return true;
+  if (!right_version(managed->version, ingest.producer())) return nullptr;
+  return finish_exchange(ingest, record, managed->dl_tensor, managed->flags, std::move(owner),
+                         nullptr);
 }
 
 bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
@@ -407,7 +397,7 @@ Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature, PyObje
 }
 
 const std::byte* capsule_data(PyObject* capsule) noexcept {
-  const DLTensor* described = nullptr;
+  const DLTensor* described;
   if (PyCapsule_IsValid(capsule, versioned_name)) {
     described =
         &static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, versioned_name))
@@ -415,10 +405,10 @@ const std::byte* capsule_data(PyObject* capsule) noexcept {
   } else if (PyCapsule_IsValid(capsule, legacy_name)) {
     described =
         &static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule, legacy_name))->dl_tensor;
+  } else {
+    return nullptr;
   }
-  return described == nullptr
-             ? nullptr
-             : static_cast<const std::byte*>(described->data) + described->byte_offset;
+  return static_cast<const std::byte*>(described->data) + described->byte_offset;
 }
 
 PyObject* ingest_capsule(const Ingest& ingest) noexcept {

@@ -227,7 +227,7 @@ bool find_device(const Ingest& ingest, Source* source) {
 /// What the copy engine would put right on the host, nobody does on a device.
 bool copyable_on_device(const Ingest& ingest, const Source& source) {
   const int item = item_bytes(dtype_table[source.dtype].dlpack);
-  if (source.swapped && item > 1) {
+  if (source.swapped) {
     return bad_interface(ingest, "its elements are in foreign byte order; copy them to the host");
   }
   for (int32_t i = 0; source.size > 0 && i < source.ndim; i++) {
@@ -373,7 +373,7 @@ bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noex
                  ingest.producer(), source.ndim);
     return true;
   }
-  const int64_t flat[] = {view->itemsize == 0 ? 0 : view->len / view->itemsize};
+  const int64_t flat[] = {view->len / view->itemsize};
   if (source.shape == nullptr && source.ndim == 1) source.shape = flat;
   int64_t spare[max_ndim];
   if (sound(ingest, &source, spare)) *result = finish(ingest, source, std::move(owner));

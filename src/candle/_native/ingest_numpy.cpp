@@ -106,6 +106,7 @@ DTypeId dtype_of(PyArray_Descr* descr) {
   const DTypeId dtype = dtype_of(descr);
   if (dtype == unknown_dtype) return nullptr;
   static_assert(sizeof(npy_intp) == sizeof(int64_t));
+  const int bits = dtype_table[dtype].dlpack.bits;
   const int32_t ndim = PyArray_NDIM(array);
   const auto* shape = reinterpret_cast<const int64_t*>(PyArray_DIMS(array));
   int64_t size = 1;
@@ -121,8 +122,8 @@ DTypeId dtype_of(PyArray_Descr* descr) {
       .dtype = dtype,
       .route = Route::numpy,
       .read_only = read_only || !PyArray_ISWRITEABLE(array),
-      .swapped = !PyArray_ISNBO(descr->byteorder),
-      .padded = dtype_table[dtype].dlpack.bits < 8,
+      .swapped = !PyArray_ISNBO(descr->byteorder) && bits > 8,  // bytes have no order
+      .padded = bits < 8,
       .reasons = found,
   };
   return finish(ingest, source, Owner::object(Ref::borrow(ingest.x)));
@@ -130,10 +131,7 @@ DTypeId dtype_of(PyArray_Descr* descr) {
 
 }  // namespace
 
-bool ingest_numpy(const Ingest& ingest, PyObject** result) noexcept {
-  *result = take(ingest, 0, false);
-  return true;
-}
+PyObject* ingest_numpy(const Ingest& ingest) noexcept { return take(ingest, 0, false); }
 
 PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only) noexcept {
   const TypeRecord* record = record_of(Py_TYPE(ingest.x));

@@ -17,9 +17,7 @@ namespace {
 
 bool is_sequence(PyObject* x) {
   if (PyList_Check(x) || PyTuple_Check(x) || PyRange_Check(x)) return true;
-  if (PyUnicode_Check(x) || PyBytes_Check(x) || PyByteArray_Check(x) || PyDict_Check(x) ||
-      PyType_Check(x))
-    return false;
+  if (PyUnicode_Check(x) || PyType_Check(x)) return false;
   return PySequence_Check(x) && !PyObject_CheckBuffer(x);
 }
 
@@ -49,16 +47,15 @@ constexpr DTypeId dtype_of_rank[] = {id_bool, id_int64, id_float32, id_complex64
 /// an error.
 template <typename Visit>
 bool each_item(PyObject* items, Py_ssize_t count, Visit visit) {
-  for (Py_ssize_t i = 0; i <= count; i++) {
+  for (Py_ssize_t i = 0;; i++) {
     if (PySequence_Fast_GET_SIZE(items) != count) {
       PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
       return false;
     }
-    if (i == count) break;
+    if (i == count) return true;
     const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items, i));
     if (!visit(item.get())) return false;
   }
-  return true;
 }
 
 /// A nested sequence while it is looked through: its extents, and whether its leaves are Python
@@ -102,7 +99,6 @@ struct Survey {
     const Py_ssize_t count = PySequence_Fast_GET_SIZE(items.get());
     if (depth != -1 && at >= depth) return ragged();
     if (at == known) {
-      if (depth != -1) return ragged();
       shape[known++] = count;
     } else if (shape[at] != count) {
       return ragged();

@@ -67,7 +67,6 @@ bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexce
   int32_t axes[max_ndim];
   int32_t used = 0;
   for (int32_t i = 0; i < ndim; i++) {
-    if (shape[i] == 0) return true;
     if (shape[i] == 1) continue;
     int32_t at = used++;
     for (; at > 0 && strides[axes[at - 1]] > strides[i]; at--) axes[at] = axes[at - 1];
@@ -84,7 +83,6 @@ bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexce
 bool is_rows(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept {
   if (ndim == 0 || !is_dense(ndim, shape, strides)) return false;
   for (int32_t i = 1; i < ndim; i++) {
-    if (shape[i] == 0) return true;
     if (shape[0] > 1 && shape[i] > 1 && strides[i] > strides[0]) return false;
   }
   return true;

@@ -26,7 +26,8 @@ bool is_c_contiguous(int32_t ndim, const int64_t* shape, const int64_t* strides)
 /// The same for column-major order.
 bool is_f_contiguous(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 
-/// Whether the elements fill one range without gaps or overlap, in any order of positive strides.
+/// Whether the elements, one at least, fill one range without gaps or overlap, in any order of
+/// positive strides.
 bool is_dense(int32_t ndim, const int64_t* shape, const int64_t* strides) noexcept;
 
 /// The same, with the first axis outside of all others: each row is a dense block, next to the one

@@ -87,7 +87,7 @@ void blame_producer(const char* producer, const char* fails_to) noexcept {
                fails_to, Py_TYPE(value)->tp_name, words.get());
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  if (value != nullptr) PyException_SetCause(value, cause.release());
+  PyException_SetCause(value, cause.release());
   PyErr_Restore(type, value, traceback);
 }
 
@@ -156,7 +156,7 @@ PyObject* phantom(const Source& source, const Demand& demand) {
   tensor->device = copied_to(source, demand);
   tensor->dtype = demand.cast_to == unknown_dtype ? source.dtype : demand.cast_to;
   tensor->read_only = false;
-  tensor->padded = !demand.packed && dtype_table[tensor->dtype].dlpack.bits < 8;
+  tensor->padded = false;  // what is planned is candle's own copy
   std::copy_n(source.shape, source.ndim, tensor->shape());
   compact_strides(source.ndim, source.shape, tensor->strides());
   return tensor->object();

@@ -209,7 +209,7 @@ void Permutation::exchange_blocks(int64_t first, int64_t rows, int64_t columns,
   for (int64_t begin = 0; begin < count; begin += workspace_.mark_count) {
     const int64_t end = std::min(count, begin + workspace_.mark_count);
     const auto mark = [&](int64_t block) {
-      if (block >= begin && block < end) {
+      if (block < end) {
         marks[(block - begin) >> 6] |= uint64_t{1} << ((block - begin) & 63);
       }
     };

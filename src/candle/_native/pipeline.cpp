@@ -78,11 +78,10 @@ Plan::Plan(const Walk& walk, bool whole_pieces) noexcept
     axis.to = -axis.to;
     axis.from = -axis.from;
   }
-  const int component = item_bytes(component_of(walk.src.dtype));
   if (!same_dtype(walk.dst.dtype, walk.src.dtype)) {
     caster.emplace(walk.src.dtype, walk.src.swapped, walk.dst.dtype);
-  } else if (walk.src.swapped && component > 1) {
-    swapped_size = component;
+  } else if (walk.src.swapped) {
+    swapped_size = item_bytes(component_of(walk.src.dtype));
   }
   choose_way();
   choose_box();

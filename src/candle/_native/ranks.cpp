@@ -65,7 +65,6 @@ bool Ranks::plan(const Place& place, const Walk& walk, int64_t Axis::* step) noe
   for (int32_t i = 0; i < walk.ndim; i++) {
     const Axis& axis = walk.axes[i];
     const int64_t width = magnitude(axis.*step);
-    if (width == 0) continue;
     if (axis.*step < 0) place_.start -= (axis.extent - 1) * width;
     axes[ndim++] = {axis.extent, width, width};
   }

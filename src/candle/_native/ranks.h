@@ -9,7 +9,7 @@ namespace candle {
 /// of them takes whole bytes: elements below a byte take one each.
 class Ranks {
  public:
-  /// Of the axes on which that side steps. False if some lie between each other.
+  /// Of axes on all of which that side steps. False if some lie between each other.
   bool plan(const Place& place, const Walk& walk, int64_t Axis::* step) noexcept;
 
   int64_t count() const noexcept { return count_; }

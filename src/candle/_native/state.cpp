@@ -167,7 +167,6 @@ bool parse_device(PyObject* value, Request* request) noexcept {
 }
 
 bool parse_host_stream(PyObject* value) noexcept {
-  if (value == Py_None) return true;
   if (!PyLong_Check(value)) {
     PyErr_Format(PyExc_TypeError, "stream is None or an int, not %s", Py_TYPE(value)->tp_name);
     return false;

@@ -120,7 +120,7 @@ struct Request {
 bool parse_copy(PyObject* value, CopyMode* mode) noexcept;
 bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept;
 bool parse_device(PyObject* value, Request* request) noexcept;
-/// `stream=` for memory of the host, which has none: None or -1, else a ValueError.
+/// A `stream=` that is not None for memory of the host, which has none: -1, else a ValueError.
 bool parse_host_stream(PyObject* value) noexcept;
 
 /// The index of a keyword among those accepted by value; -1 with a TypeError set.

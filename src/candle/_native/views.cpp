@@ -129,7 +129,7 @@ PyObject* reinterpret(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   if (old_bits != new_bits) {
     const int32_t last = ndim - 1;
     int64_t wide = 0;
-    bool fits = ndim > 0 && (strides[last] == 1 || tensor->size == 0) &&
+    bool fits = ndim > 0 && strides[last] == 1 &&
                 !__builtin_mul_overflow(shape[last], old_bits, &wide) && wide % new_bits == 0;
     for (int32_t i = 0; fits && tensor->size > 0 && i < last; i++) {
       fits = shape[i] == 1 || strides[i] * old_bits % new_bits == 0;
@@ -193,7 +193,7 @@ PyObject* of_bytes(PyObject*, PyObject* const* args, Py_ssize_t nargs) {
   const bool padded = nargs == 4 && args[3] == Py_True;
   if (id == -1 && PyErr_Occurred()) return nullptr;
   const int64_t size = count_elements(ndim, shape);
-  if (id < 0 || id >= dtype_count || size < 0 || data->dtype != dtype_named("uint8") ||
+  if (id < 0 || id >= dtype_count || data->dtype != dtype_named("uint8") ||
       !is_c_contiguous(data->ndim(), data->shape(), data->strides()) ||
       data->size != bytes_of(size, static_cast<DTypeId>(id), padded)) {
     PyErr_SetString(PyExc_ValueError, "the bytes are not those of such a tensor");

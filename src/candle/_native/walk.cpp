@@ -71,7 +71,7 @@ void make_walk(const Side& dst, const Side& src, int32_t ndim, const int64_t* sh
   for (int32_t i = 0; i < ndim; i++) {
     if (shape[i] == 1) continue;
     Axis axis{shape[i], dst.strides[i], src.strides[i]};
-    if (axis.to < 0 || (axis.to == 0 && axis.from < 0)) {
+    if (axis.to < 0) {
       walk->dst.start += (axis.extent - 1) * axis.to;
       walk->src.start += (axis.extent - 1) * axis.from;
       axis.to = -axis.to;
@@ -106,8 +106,7 @@ bool may_overlap(const Walk& walk) noexcept {
 bool is_as_is(const Walk& walk) noexcept {
   const Place& dst = walk.dst;
   const Place& src = walk.src;
-  return same_dtype(dst.dtype, src.dtype) && dst.packed() == src.packed() &&
-         !(src.swapped && component_of(src.dtype).bits > 8);
+  return same_dtype(dst.dtype, src.dtype) && dst.packed() == src.packed() && !src.swapped;
 }
 
 }  // namespace candle

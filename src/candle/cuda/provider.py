@@ -115,7 +115,7 @@ def device_count() -> int:
 def _in_turn(tensors: Iterable[Tensor]) -> tuple[str, str]:
     lenders = (_core.lender(t) for t in tensors)
     owned_by_torch = any(
-        lender is not None and lender.__module__.partition(".")[0] == "torch" for lender in lenders
+        str(getattr(lender, "__module__", "")).partition(".")[0] == "torch" for lender in lenders
     )
     return ("torch", "cupy") if owned_by_torch else ("cupy", "torch")
 

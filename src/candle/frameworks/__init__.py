@@ -92,8 +92,8 @@ def _file(name: str) -> object:
 
 
 def _root(base: type) -> str:
-    """Give the first part of the name of a type's module."""
-    module = str(base.__module__)
+    """Give the first part of the name of a type's module; "" where C code has named none."""
+    module = str(getattr(base, "__module__", ""))
     # HuggingFace candle's types say that they are Python's own.
     if module == "builtins" and base.__name__ in ("Tensor", "QTensor"):
         return "hf_candle"
@@ -309,7 +309,7 @@ def device_of(name: str) -> str | None:
 def owner(x: object) -> object:
     """Give what a framework's tensor says that its memory belongs to, or None."""
     for base in type(x).__mro__[:-1]:
-        name = _FILES.get(str(base.__module__).partition(".")[0])
+        name = _FILES.get(_root(base))
         found = None if name is None else getattr(_file(name), "owner", None)
         if found is not None:
             belongs: object = found(x)

@@ -107,7 +107,8 @@ class _Check:
 
     def made(self, findings: list[Finding]) -> Report:
         cls = type(self.obj)
-        return Report(f"{cls.__module__}.{cls.__qualname__}", findings)
+        module = getattr(cls, "__module__", "builtins")
+        return Report(f"{module}.{cls.__qualname__}", findings)
 
     def ends_the_process(self) -> bool:
         """Export and drop, elsewhere, before it is done here."""

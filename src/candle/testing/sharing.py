@@ -57,7 +57,8 @@ def _memory(x: Any) -> _Block:
 
 
 def _can_write(x: Any) -> bool:
-    return type(x).__module__.partition(".")[0] in _WRITABLE and hasattr(x, "__setitem__")
+    module = str(getattr(type(x), "__module__", ""))
+    return module.partition(".")[0] in _WRITABLE and hasattr(x, "__setitem__")
 
 
 def _sees_write(writer: Any, reader: Any) -> bool | None:
