@@ -1,7 +1,7 @@
 """Who watches moves, and how they are told: what `strict` and `trace` are made of.
 
-A watcher is on in the context it was entered in (`contextvars`): other threads and tasks do not
-notice. The native core asks `_begin` before every move while there is a watcher anywhere.
+A watcher is on in the context it was entered in (`contextvars`): threads and tasks with another do
+not notice. The native core asks `_begin` before every move while there is a watcher anywhere.
 """
 
 from __future__ import annotations

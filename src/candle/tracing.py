@@ -86,7 +86,8 @@ class trace:
     Notes
     -----
     It is on in the context it is entered in (`contextvars`): in the tasks that are started within
-    the block, and in no other thread.
+    the block, and in a thread only where Python gives it that context
+    (``sys.flags.thread_inherit_context``, a default of free-threaded Python 3.14).
 
     Examples
     --------

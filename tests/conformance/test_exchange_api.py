@@ -121,7 +121,8 @@ def test_to_py_object_steals(api: ExchangeAPI) -> None:
     address = producer.export()
     t = api.to_py_object(address)
     assert type(t) is candle.Tensor
-    assert sys.getrefcount(t) == 2
+    lone = candle.zeros(1)  # Python 3.14 counts no reference for a local variable
+    assert sys.getrefcount(t) == sys.getrefcount(lone)
     assert t.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
     assert t.readonly
     assert t.data_ptr() == producer.address + 4

@@ -312,6 +312,56 @@ def test_many_threads(cupy: Any, driver: Driver) -> None:
     driver.free(address)
 
 
+def test_many_threads_record_streams_of_one_tensor(driver: Driver) -> None:
+    address, a = driver.alloc(SIZE), driver.stream()
+    producer = Producer(address, shape=(N,), device=(2, 0))
+    t = candle.from_dlpack(producer.capsule(), stream=a)
+    handle, gone = driver.stream(), []
+    barrier = threading.Barrier(4)
+
+    def work(t: candle.Tensor) -> None:
+        barrier.wait()
+        for _ in range(50):
+            stream = Stream(handle)
+            gone.append(weakref.ref(stream))
+            t.record_stream(stream)
+
+    threads = [threading.Thread(target=work, args=(t,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(gone) == 200
+    assert all(kept() is not None for kept in gone)
+    del t
+    gc.collect()
+    assert producer.deletes == 1
+    assert not any(kept() is not None for kept in gone)
+    driver.drain()
+    driver.free(address)
+
+
+def test_a_stream_that_takes_the_capsule_it_is_asked_for(driver: Driver) -> None:
+    address = driver.alloc(SIZE)
+    producer = Producer(address, shape=(N,), device=(2, 0))
+    capsule, handle = producer.capsule(), driver.stream()
+    taken = []
+
+    class Takes(Stream):
+        def __cuda_stream__(self) -> tuple[int, int]:
+            if not taken:
+                taken.append(candle.from_dlpack(capsule, stream=handle))
+                assert taken.pop().shape == (N,)
+                taken.append(None)
+            return super().__cuda_stream__()
+
+    with pytest.raises(BufferError, match="was consumed before"):
+        candle.from_dlpack(capsule, stream=Takes(handle))
+    assert producer.deletes == 1
+    driver.drain()
+    driver.free(address)
+
+
 def test_every_deleter_once_and_all_memory_back(cupy: Any, torch: Any, driver: Driver) -> None:
     before, memory = live(), driver.counters()[:2]
     for number in range(50):

@@ -2,8 +2,8 @@
 
 All parameters of a test function share one child, and all tests of a file that are marked
 ``isolated(together="file")``. Where that is killed, the rest run one by one, and the first of them
-fails: what kills several together may spare each by itself. With ``whole=True`` all processes that a
-child started end with it.
+fails: what kills several together may spare each by itself. With ``whole=True`` all processes that
+a child started end with it.
 """
 
 from __future__ import annotations

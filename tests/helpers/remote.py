@@ -54,7 +54,7 @@ def mapping(address: int) -> str:
 def see(t: candle.Tensor) -> Seen:
     values = _core.as_bytes(t.copy()).tolist()
     step = t.itemsize // (2 if t.dtype.kind == "complex" else 1)
-    aligned = t.data_ptr() % step == 0
+    aligned = t.size == 0 or t.data_ptr() % step == 0
     where = mapping(t.data_ptr())
     return Seen(type(t).__name__, t.dtype.name, t.shape, values, t.readonly, aligned, where)
 

@@ -43,7 +43,7 @@ def test_deaths_are_failures(name: str, tmp_path: Path, run_child: Any) -> None:
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "pytest.ini").touch()
     (tmp_path / "test_it.py").write_text(HEAD + text)
-    child = run_child("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path)
+    child = run_child("-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path)
     assert child.returncode == (1 if "failed" in outcomes else 0), child.stdout
     for outcome, count in outcomes.items():
         assert f"{count} {outcome}" in child.stdout.splitlines()[-1], child.stdout

@@ -193,7 +193,7 @@ def test_structures_and_unions_are_no_numbers() -> None:
     import ctypes
 
     class Packed(ctypes.Structure):
-        _pack_ = 1
+        _pack_, _layout_ = 1, "ms"
         _fields_ = (("a", ctypes.c_float), ("b", ctypes.c_float))
 
     class Either(ctypes.Union):

@@ -294,7 +294,8 @@ def test_torchs_table(framework: Any) -> None:
         table.from_py_object(3)
     producer = Producer(shape=(2, 3))
     made = table.to_py_object(producer.export())
-    assert sys.getrefcount(made) == 2
+    lone = object()  # Python 3.14 counts no reference for a local variable
+    assert sys.getrefcount(made) == sys.getrefcount(lone)
     del made
     assert producer.deletes == 1
 

@@ -7,6 +7,17 @@
 
 namespace candle {
 
+namespace {
+
+bool consumed_before(const char* name) {
+  PyErr_Format(PyExc_BufferError,
+               "the capsule \"%s\" was consumed before; it can be used once, so ask for another",
+               name);
+  return false;
+}
+
+}  // namespace
+
 bool Arrival::refuse(const Objection& objection) const noexcept {
   if (objection.code != nullptr) {
     refuse_by(route, objection.code, objection.text, ingest.from());
@@ -166,6 +177,7 @@ bool Arrival::take_device_chunk(ArrowDeviceArray* array) noexcept {
       return false;
     }
     pending.stream = cuda::legacy_stream;
+    if (array->array.release == nullptr) return consumed_before(arrow_names::device_array);
   }
   return take_chunk(&array->array);
 }
@@ -189,9 +201,7 @@ Struct* held_in(PyObject* capsule, const char* name, const char* producer) {
     released = held->release == nullptr;
   }
   if (!released) return held;
-  PyErr_Format(PyExc_BufferError,
-               "the capsule \"%s\" was consumed before; it can be used once, so ask for another",
-               name);
+  consumed_before(name);
   return nullptr;
 }
 
@@ -217,11 +227,16 @@ struct Closing {
 /// Pulls every chunk of a stream. The GIL is let go meanwhile: what runs behind a stream, a query
 /// say, may need it in a thread of its own.
 template <typename Stream, typename Array>
-bool pull(Stream* capsule, Arrival* arrival) {
-  Released<Stream> owned;
-  owned.it = move_out(capsule);
-  Stream* stream = &owned.it;
+bool pull(PyObject* capsule, const char* name, Arrival* arrival) {
   const char* producer = arrival->ingest.producer();
+  Released<Stream> owned;
+  {
+    const Alone alone(capsule);
+    Stream* held = held_in<Stream>(capsule, name, producer);
+    if (held == nullptr) return false;
+    owned.it = move_out(held);
+  }
+  Stream* stream = &owned.it;
   const Closing<Stream> closing{&owned};
   if (stream->get_schema == nullptr || stream->get_next == nullptr) {
     PyErr_Format(PyExc_BufferError, "the Arrow stream of %s has no functions (NULL)", producer);
@@ -267,6 +282,7 @@ bool pull(Stream* capsule, Arrival* arrival) {
 bool take_arrays(PyObject* schema, PyObject* array, Arrival* arrival) noexcept {
   arrival->route = Route::arrow_array;
   const char* producer = arrival->ingest.producer();
+  const Alone alone(array);  // of two threads that were given it one takes it
   const auto* type = held_in<ArrowSchema>(schema, arrow_names::schema, producer);
   if (type == nullptr) return false;
   if (PyCapsule_IsValid(array, arrow_names::device_array)) {
@@ -279,13 +295,10 @@ bool take_arrays(PyObject* schema, PyObject* array, Arrival* arrival) noexcept {
 
 bool take_stream(PyObject* stream, Arrival* arrival) noexcept {
   arrival->route = Route::arrow_stream;
-  const char* producer = arrival->ingest.producer();
-  if (PyCapsule_IsValid(stream, arrow_names::device_stream)) {
-    auto* held = held_in<ArrowDeviceArrayStream>(stream, arrow_names::device_stream, producer);
-    return held != nullptr && pull<ArrowDeviceArrayStream, ArrowDeviceArray>(held, arrival);
-  }
-  auto* held = held_in<ArrowArrayStream>(stream, arrow_names::stream, producer);
-  return held != nullptr && pull<ArrowArrayStream, ArrowArray>(held, arrival);
+  return PyCapsule_IsValid(stream, arrow_names::device_stream)
+             ? pull<ArrowDeviceArrayStream, ArrowDeviceArray>(stream, arrow_names::device_stream,
+                                                              arrival)
+             : pull<ArrowArrayStream, ArrowArray>(stream, arrow_names::stream, arrival);
 }
 
 bool ask_arrow(PyObject* x, Arrival* arrival, bool* applies) noexcept {

@@ -22,9 +22,7 @@ PyObject* get_ndim(PyObject* self, void*) { return PyLong_FromLong(cast(self)->n
 
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromLongLong(cast(self)->size); }
 
-PyObject* get_dtype(PyObject* self, void*) {
-  return Py_NewRef(PyTuple_GET_ITEM(state.hooks.dtypes, cast(self)->dtype));
-}
+PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(dtype_object(cast(self)->dtype)); }
 
 PyObject* get_device(PyObject* self, void*) {
   const DLDevice device = cast(self)->device;

@@ -199,17 +199,14 @@ PyObject* device_empty(DTypeId dtype, int32_t ndim, const int64_t* shape,
                        DLDevice device) noexcept {
   const Ref extents = Ref::steal(extents_tuple(shape, ndim));
   if (!extents) return nullptr;
-  return PyObject_CallFunction(state.hooks.device_empty, "OOi", extents.get(),
-                               PyTuple_GET_ITEM(state.hooks.dtypes, dtype),
+  return PyObject_CallFunction(state.hooks.device_empty, "OOi", extents.get(), dtype_object(dtype),
                                static_cast<int>(device.device_id));
 }
 
 PyObject* device_copy(Tensor* tensor, const Demand& demand) noexcept {
   const Quiet steps;
   const DLDevice device = copied_to(source_of(tensor), demand);
-  PyObject* dtype = demand.cast_to == unknown_dtype
-                        ? Py_None
-                        : PyTuple_GET_ITEM(state.hooks.dtypes, demand.cast_to);
+  PyObject* dtype = demand.cast_to == unknown_dtype ? Py_None : dtype_object(demand.cast_to);
   Ref result = Ref::steal(PyObject_CallFunction(
       state.hooks.device_copy, "OO(ii)K", tensor->object(), dtype,
       static_cast<int>(device.device_type), static_cast<int>(device.device_id),

@@ -18,11 +18,11 @@ struct DemandObject {
 /// A sequence of names into a set; false with an error set.
 bool parse_names(PyObject* names, DTypeSet* set) {
   if (names == Py_None) return true;
-  const Ref items = Ref::steal(PySequence_Fast(names, "dtypes are a sequence of names"));
+  const Ref items = Ref::steal(PySequence_Tuple(names));
   if (!items) return false;
   *set = 0;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); i++) {
-    const char* name = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(items.get(), i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); i++) {
+    const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(items.get(), i));
     if (name == nullptr) return false;
     const DTypeId dtype = dtype_named(name);
     if (dtype == unknown_dtype) {

@@ -1,6 +1,5 @@
 #include "device_memory.h"
 
-#include <atomic>
 #include <new>
 
 #include "ingest.h"
@@ -91,8 +90,8 @@ bool parse_stream_object(PyObject* object, Pending* pending) noexcept {
 }
 
 bool interface_stream(PyObject* interface, Pending* pending) noexcept {
-  PyObject* stream =
-      PyDict_Check(interface) ? PyDict_GetItemWithError(interface, state.names.stream) : nullptr;
+  const Ref held = PyDict_Check(interface) ? entry_of(interface, state.names.stream) : Ref();
+  PyObject* stream = held.get();
   if (stream == nullptr || stream == Py_None) return PyErr_Occurred() == nullptr;
   int overflow = 0;
   const bool zero = PyLong_Check(stream) && PyLong_AsLongLongAndOverflow(stream, &overflow) == 0;
@@ -106,10 +105,9 @@ bool interface_stream(PyObject* interface, Pending* pending) noexcept {
 }
 
 const std::byte* interface_address(PyObject* interface) noexcept {
-  PyObject* data =
-      PyDict_Check(interface) ? PyDict_GetItemWithError(interface, state.names.data) : nullptr;
-  const bool pair = data != nullptr && PyTuple_Check(data) && PyTuple_GET_SIZE(data) == 2;
-  void* address = pair ? PyLong_AsVoidPtr(PyTuple_GET_ITEM(data, 0)) : nullptr;
+  const Ref data = PyDict_Check(interface) ? entry_of(interface, state.names.data) : Ref();
+  const bool pair = data && PyTuple_Check(data.get()) && PyTuple_GET_SIZE(data.get()) == 2;
+  void* address = pair ? PyLong_AsVoidPtr(PyTuple_GET_ITEM(data.get(), 0)) : nullptr;
   PyErr_Clear();
   return static_cast<const std::byte*>(address);
 }
@@ -345,15 +343,17 @@ bool DeviceMemory::record_stream(PyObject* stream) noexcept {
     if (!told) return false;
     pending.stream = 0;  // its framework waits; the object is held all the same
   }
-  for (const Recorded* at = recorded_; at != nullptr; at = at->next) {
+  Recorded* first = recorded_.load(std::memory_order_acquire);
+  for (const Recorded* at = first; at != nullptr; at = at->next) {
     if (at->stream == stream) return true;
   }
-  auto* one = new (std::nothrow) Recorded{std::move(pending), stream, recorded_};
+  auto* one = new (std::nothrow) Recorded{std::move(pending), stream, first};
   if (one == nullptr) {
     PyErr_NoMemory();
     return false;
   }
-  recorded_ = one;
+  while (!recorded_.compare_exchange_weak(one->next, one, std::memory_order_acq_rel)) {
+  }
   return true;
 }
 
@@ -369,7 +369,7 @@ void DeviceMemory::give_back(DeviceMemory* block, bool have_gil) noexcept {
   block->memory_.give_back(have_gil);
   if (ending) return;  // the objects are left alone on purpose
   with_gil(have_gil, [block] {
-    for (Recorded* at = block->recorded_; at != nullptr;) {
+    for (Recorded* at = block->recorded_.load(); at != nullptr;) {
       Recorded* next = at->next;
       delete at;
       at = next;

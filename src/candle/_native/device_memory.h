@@ -2,6 +2,8 @@
 // pending. Every export makes the consumer's stream wait for those; nothing waits on the host.
 #pragma once
 
+#include <atomic>
+
 #include "cuda_driver.h"
 #include "decide.h"
 #include "pyref.h"
@@ -111,7 +113,7 @@ class DeviceMemory {
   Ref recorder_;
   Ref guard_;  // makes the device current in the producer's framework
   Pending origin_;
-  Recorded* recorded_ = nullptr;
+  std::atomic<Recorded*> recorded_{nullptr};  // several threads may add to it
 };
 
 /// The stream an object stands for: an int, or what its `__cuda_stream__` says. False with an error

@@ -1,4 +1,5 @@
 // The DLPack routes: the C exchange table, __dlpack__, and raw capsules.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -211,6 +212,7 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
                  Py_TYPE(capsule)->tp_name);
     return nullptr;
   }
+  const Alone alone(capsule);  // of two threads that were given it one takes it
   const char* name = PyCapsule_GetName(capsule);
   const bool versioned = name != nullptr && std::strcmp(name, versioned_name) == 0;
   if (!versioned && (name == nullptr || std::strcmp(name, legacy_name) != 0)) return unusable(name);
@@ -245,6 +247,13 @@ PyObject* consume(const Ingest& ingest, const TypeRecord* record, PyObject* caps
   const bool lent = !host_memory(source.device);
   Lending lending(&source);
   Ref kept;
+  int64_t extents[2][max_ndim];
+  if (lent) {  // who is asked for a stream runs Python, which may use the capsule
+    std::copy_n(source.shape, source.ndim, extents[0]);
+    std::copy_n(source.strides, source.ndim, extents[1]);
+    source.shape = extents[0];
+    source.strides = extents[1];
+  }
   if (lent && record == nullptr) {
     // Nobody can be asked: the standard promises what a stream of None does.
     lending.origin.stream = cuda::legacy_stream;
@@ -397,6 +406,7 @@ Ref ask_capsule(PyObject* producer, PyObject* stream, bool old_signature, PyObje
 }
 
 const std::byte* capsule_data(PyObject* capsule) noexcept {
+  const Alone alone(capsule);
   const DLTensor* described;
   if (PyCapsule_IsValid(capsule, versioned_name)) {
     described =

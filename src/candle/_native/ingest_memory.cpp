@@ -77,7 +77,7 @@ bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
 /// Entry of the dict, None like absence. Held: code of the producer's may change the dict. False
 /// with an error set: one that cannot be read is not absent.
 bool entry(const Ingest& ingest, PyObject* interface, PyObject* key, Ref* value) {
-  *value = Ref::borrow(PyDict_GetItemWithError(interface, key));
+  *value = entry_of(interface, key);
   if (!*value && PyErr_Occurred() != nullptr) {
     blame_producer(ingest.producer());
     return false;

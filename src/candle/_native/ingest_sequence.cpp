@@ -43,19 +43,18 @@ int rank_of(Scalar::Kind kind) {
 }
 constexpr DTypeId dtype_of_rank[] = {id_bool, id_int64, id_float32, id_complex64};
 
-/// Visits the items of a list or tuple. What is visited may run Python and change the list: that is
-/// an error.
+/// Visits the items of a list or tuple. What is visited may run Python and change the list, and so
+/// may other threads: that is an error.
 template <typename Visit>
 bool each_item(PyObject* items, Py_ssize_t count, Visit visit) {
-  for (Py_ssize_t i = 0;; i++) {
-    if (PySequence_Fast_GET_SIZE(items) != count) {
-      PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
-      return false;
-    }
+  for (Py_ssize_t i = 0; PySequence_Fast_GET_SIZE(items) == count; i++) {
     if (i == count) return true;
-    const Ref item = Ref::borrow(PySequence_Fast_GET_ITEM(items, i));
+    const Ref item = member_of(items, i);
+    if (!item) break;
     if (!visit(item.get())) return false;
   }
+  PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
+  return false;
 }
 
 /// A nested sequence while it is looked through: its extents, and whether its leaves are Python

@@ -429,6 +429,9 @@ PyModuleDef_Slot module_slots[] = {
 #if PY_VERSION_HEX >= 0x030c0000
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
+#if PY_VERSION_HEX >= 0x030d0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},  // docs/platforms.md has what that rests on
+#endif
     {0, nullptr},
 };
 

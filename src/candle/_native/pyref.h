@@ -38,6 +38,46 @@ class Ref {
 /// Drops one reference that was kept outside a Ref, in a C struct.
 inline void drop(PyObject* object) { Py_XDECREF(object); }
 
+/// An entry of a dict, which other threads may change meanwhile. Nothing where there is none, or
+/// with an error set.
+inline Ref entry_of(PyObject* dict, PyObject* key) {
+#if PY_VERSION_HEX >= 0x030d0000
+  PyObject* value = nullptr;
+  (void)PyDict_GetItemRef(dict, key, &value);
+  return Ref::steal(value);
+#else
+  return Ref::borrow(PyDict_GetItemWithError(dict, key));
+#endif
+}
+
+/// A member of a list or tuple; nothing with an IndexError set where another thread has made the
+/// list shorter than it was when it was asked.
+inline Ref member_of(PyObject* sequence, Py_ssize_t index) {
+#ifdef Py_GIL_DISABLED
+  if (PyList_Check(sequence)) return Ref::steal(PyList_GetItemRef(sequence, index));
+#endif
+  return Ref::borrow(PySequence_Fast_GET_ITEM(sequence, index));
+}
+
+/// Keeps others of these off an object for as long as it lives; not while Python code runs, or
+/// something is waited for. The GIL does as much.
+class Alone {
+ public:
+#ifdef Py_GIL_DISABLED
+  explicit Alone(PyObject* object) { PyCriticalSection_Begin(&section_, object); }
+  ~Alone() { PyCriticalSection_End(&section_); }
+
+ private:
+  PyCriticalSection section_;
+#else
+  explicit Alone(PyObject*) {}
+  ~Alone() {}  // so that it is not called unused
+#endif
+ public:
+  Alone(const Alone&) = delete;
+  Alone& operator=(const Alone&) = delete;
+};
+
 /// Drops a pending error that only says no; one of memory, or an interrupt, stays, and is told.
 /// Whether none is left.
 [[nodiscard]] inline bool forgive() {

@@ -16,7 +16,7 @@ PyObject* share_once(PyObject* self, PyObject* x) {
   PyObject* known = PyTuple_GET_ITEM(self, Bound::done);
   const Ref key = Ref::steal(PyLong_FromVoidPtr(x));
   if (!key) return nullptr;
-  if (PyObject* found = PyDict_GetItemWithError(known, key.get())) return Py_NewRef(found);
+  if (Ref found = entry_of(known, key.get())) return found.release();
   if (PyErr_Occurred()) return nullptr;
   // A refusal here leads to another try, and is none that a watcher is to be told of.
   if (watched()) return PyObject_CallOneArg(PyTuple_GET_ITEM(self, Bound::otherwise), x);

@@ -8,16 +8,24 @@ State state;
 
 namespace {
 
-struct NamedObject {
+template <typename Place>
+struct Named {
   const char* name;
-  PyObject** place;
+  Place* place;
 };
 
 }  // namespace
 
+void Hook::set(Ref&& object) noexcept {
+  Ref old = Ref::steal(object_.exchange(object.release(), std::memory_order_acq_rel));
+#ifdef Py_GIL_DISABLED
+  (void)old.release();  // another thread may be calling it
+#endif
+}
+
 int init_state() noexcept {
   Names& n = state.names;
-  const NamedObject names[] = {
+  const Named<PyObject*> names[] = {
       {"__dlpack__", &n.dlpack},
       {"__dlpack_device__", &n.dlpack_device},
       {"__dlpack_c_exchange_api__", &n.c_exchange_api},
@@ -52,7 +60,7 @@ int init_state() noexcept {
       {"column", &n.column},
       {"requested_schema", &n.requested_schema},
   };
-  for (const NamedObject& entry : names) {
+  for (const auto& entry : names) {
     *entry.place = PyUnicode_InternFromString(entry.name);
     if (*entry.place == nullptr) return -1;
   }
@@ -69,7 +77,7 @@ int init_state() noexcept {
 
 PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* names) {
   Hooks& h = state.hooks;
-  const NamedObject hooks[] = {
+  const Named<Hook> hooks[] = {
       {"dtypes", &h.dtypes},
       {"as_dtype", &h.as_dtype},
       {"cpu", &h.cpu},
@@ -97,23 +105,22 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
   }
   for (Py_ssize_t i = 0; names != nullptr && i < PyTuple_GET_SIZE(names); i++) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
-    PyObject** place = nullptr;
-    for (const NamedObject& hook : hooks) {
+    Hook* place = nullptr;
+    for (const auto& hook : hooks) {
       if (PyUnicode_CompareWithASCIIString(name, hook.name) == 0) place = hook.place;
     }
     if (place == nullptr) {
       PyErr_Format(PyExc_TypeError, "no hook is called %R", name);
       return nullptr;
     }
-    PyObject* value = place == &h.dtypes ? PySequence_Tuple(args[i]) : Py_NewRef(args[i]);
-    if (value == nullptr) return nullptr;
-    if (place == &h.dtypes && PyTuple_GET_SIZE(value) != dtype_count) {
-      Ref unused = Ref::steal(value);
+    const bool dtypes = place == &h.dtypes;
+    Ref value = dtypes ? Ref::steal(PySequence_Tuple(args[i])) : Ref::borrow(args[i]);
+    if (!value) return nullptr;
+    if (dtypes && PyTuple_GET_SIZE(value.get()) != dtype_count) {
       PyErr_Format(PyExc_ValueError, "there are %d dtypes", dtype_count);
       return nullptr;
     }
-    Ref old = Ref::steal(*place);
-    *place = value;
+    place->set(std::move(value));
   }
   Py_RETURN_NONE;
 }
@@ -145,7 +152,7 @@ bool parse_dtype(PyObject* value, DTypeId* dtype) noexcept {
   Ref known = Ref::steal(PyObject_CallOneArg(state.hooks.as_dtype, value));
   if (!known) return false;
   for (int i = 0; i < dtype_count; i++) {
-    if (PyTuple_GET_ITEM(state.hooks.dtypes, i) == known.get()) {
+    if (dtype_object(i) == known.get()) {
       *dtype = static_cast<DTypeId>(i);
       return true;
     }

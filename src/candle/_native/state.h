@@ -46,28 +46,38 @@ struct Names {
   PyObject* requested_schema;
 };
 
+/// What another module registers: a Python object for good, or until it is imported again.
+class Hook {
+ public:
+  operator PyObject*() const noexcept { return object_.load(std::memory_order_acquire); }
+  void set(Ref&& object) noexcept;
+
+ private:
+  std::atomic<PyObject*> object_{nullptr};
+};
+
 /// Python callables and objects that other modules register; each is set once, at import.
 struct Hooks {
-  PyObject* dtypes;        // tuple of DType, in the order of dtype_table
-  PyObject* as_dtype;      // anything -> DType
-  PyObject* cpu;           // the CPU's Device
-  PyObject* make_device;   // DLPack type, number -> Device
-  PyObject* as_device;     // anything -> Device
-  PyObject* recognise;     // type -> Record or None (frameworks)
-  PyObject* make_plan;     // route, action, nbytes, reasons, producer, consumer -> Plan (plan)
-  PyObject* refusal;       // Plan -> the exception to raise (ledger)
-  PyObject* watching;      // a ContextVar: who watches moves, or None (ledger)
-  PyObject* begin;         // watchers, Plan, whether it was asked for -> entry or None (ledger)
-  PyObject* end;           // entry, seconds (ledger)
-  PyObject* load_door;     // name of a framework -> (exchange table, Demand, ...) (frameworks)
-  PyObject* numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
-  PyObject* numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
-  PyObject* device_copy;   // tensor, dtype or None, device, stream -> Tensor (cuda)
-  PyObject* device_empty;  // (shape, dtype, number) -> tensor (cuda)
-  PyObject* device_write;  // tensor to write, tensor to read (cuda)
-  PyObject* work_stream;   // device number -> the stream that work is queued on now (cuda)
-  PyObject* pick;          // tensor, index with masks or arrays -> Tensor (operators)
-  PyObject* place;         // tensor, such an index, value (operators)
+  Hook dtypes;        // tuple of DType, in the order of dtype_table
+  Hook as_dtype;      // anything -> DType
+  Hook cpu;           // the CPU's Device
+  Hook make_device;   // DLPack type, number -> Device
+  Hook as_device;     // anything -> Device
+  Hook recognise;     // type -> Record or None (frameworks)
+  Hook make_plan;     // route, action, nbytes, reasons, producer, consumer -> Plan (plan)
+  Hook refusal;       // Plan -> the exception to raise (ledger)
+  Hook watching;      // a ContextVar: who watches moves, or None (ledger)
+  Hook begin;         // watchers, Plan, whether it was asked for -> entry or None (ledger)
+  Hook end;           // entry, seconds (ledger)
+  Hook load_door;     // name of a framework -> (exchange table, Demand, ...) (frameworks)
+  Hook numpy_in;      // numpy dtype -> dtype id, or raises (frameworks.numpy)
+  Hook numpy_out;     // dtype id -> numpy dtype, or raises (frameworks.numpy)
+  Hook device_copy;   // tensor, dtype or None, device, stream -> Tensor (cuda)
+  Hook device_empty;  // (shape, dtype, number) -> tensor (cuda)
+  Hook device_write;  // tensor to write, tensor to read (cuda)
+  Hook work_stream;   // device number -> the stream that work is queued on now (cuda)
+  Hook pick;          // tensor, index with masks or arrays -> Tensor (operators)
+  Hook place;         // tensor, such an index, value (operators)
 };
 
 struct State {
@@ -84,6 +94,12 @@ struct State {
   std::atomic<int> watchers{0};  // in all contexts together
 };
 extern State state;
+
+/// The Python object of a dtype. Borrowed.
+inline PyObject* dtype_object(int dtype) noexcept {
+  PyObject* all = state.hooks.dtypes;
+  return PyTuple_GET_ITEM(all, dtype);
+}
 
 /// Fills names; -1 with an error set.
 int init_state() noexcept;

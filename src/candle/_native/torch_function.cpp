@@ -16,8 +16,8 @@ enum class Use : uint8_t { reads, writes };
 /// -1 with an error set.
 int writes_first(PyObject* function, PyObject* kwargs) {
   if (kwargs != nullptr) {
-    PyObject* in_place = PyDict_GetItemWithError(kwargs, state.names.inplace);
-    if (in_place != nullptr) return PyObject_IsTrue(in_place);
+    const Ref in_place = entry_of(kwargs, state.names.inplace);
+    if (in_place) return PyObject_IsTrue(in_place.get());
     if (PyErr_Occurred()) return -1;
   }
   const Ref name = Ref::steal(PyObject_GetAttr(function, state.names.name));
@@ -51,7 +51,8 @@ Ref replaced(PyObject* value, Use use);
 Ref replaced_sequence(PyObject* sequence, Use first, Use others) {
   Ref result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
-    const Ref member = Ref::borrow(PySequence_Fast_GET_ITEM(sequence, i));
+    const Ref member = member_of(sequence, i);
+    if (!member) return Ref();
     Ref now = replaced(member.get(), i == 0 ? first : others);
     if (!now) return Ref();
     if (now.get() == member.get()) continue;

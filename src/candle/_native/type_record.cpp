@@ -116,10 +116,9 @@ bool fill(TypeRecord* record, PyObject* answer) {
 bool look_for_table(TypeRecord* record) {
   if (record->type == state.tensor_type) return true;  // candle's own table is for others
   PyObject* members = record->type.load()->tp_dict;
-  PyObject* capsule =
-      members == nullptr ? nullptr : PyDict_GetItemWithError(members, state.names.c_exchange_api);
-  if (capsule == nullptr) return forgive();
-  record->table = table_in(capsule);
+  const Ref capsule = members == nullptr ? Ref() : entry_of(members, state.names.c_exchange_api);
+  if (!capsule) return forgive();
+  record->table = table_in(capsule.get());
   if (record->table != nullptr) record->kind = TypeKind::foreign_exchange;
   return true;
 }

@@ -13,6 +13,9 @@ from .abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 _python = C.PyDLL(None)
 _process = C.CDLL(None)
@@ -30,6 +33,8 @@ _get_pointer = _function(_python, "PyCapsule_GetPointer", C.c_void_p, C.py_objec
 _set_name = _function(_python, "PyCapsule_SetName", C.c_int, C.py_object, C.c_char_p)
 _new = _function(_python, "PyCapsule_New", C.py_object, C.c_void_p, C.c_char_p, C.c_void_p)
 
+_hold = _function(_python, "Py_IncRef", None, C.py_object)
+
 _thread_create = _function(
     _process, "pthread_create", C.c_int, C.c_void_p, C.c_void_p, C.c_void_p, C.c_void_p
 )
@@ -37,8 +42,18 @@ _thread_join = _function(_process, "pthread_join", C.c_int, C.c_ulong, C.c_void_
 
 DELETER = C.CFUNCTYPE(None, C.c_void_p)
 
+
+def for_good(container: T) -> T:
+    """Return what is never freed, with all that it holds: not at Python's end either.
+
+    Then modules go in any order, and what looks at their memory may go after them.
+    """
+    _hold(container)
+    return container
+
+
 # A capsule keeps the pointer to its name, not the text: names live as long as the process.
-_names: dict[bytes, C.Array[C.c_char]] = {}
+_names: dict[bytes, C.Array[C.c_char]] = for_good({})
 
 
 def static_name(name: bytes) -> C.c_char_p:

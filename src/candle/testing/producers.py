@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._native import _core
 from .abi import DLManagedTensor, DLManagedTensorVersioned, DLTensor, Managed
-from .capsules import new_capsule
+from .capsules import for_good, new_capsule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ _DELETE_LEGACY, _DELETE_VERSIONED, _DESTROY_CAPSULE = _core.counting_deleter()
 
 # Exports outlive their producer: a deleter that is called late, or twice, is then counted and does
 # not crash.
-_kept: list[object] = []
+_kept: list[object] = for_good([])
 
 
 def compact_strides(shape: Sequence[int]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ import ctypes as C
 from typing import TYPE_CHECKING, Any
 
 from .abi import SLOTS, DLPackExchangeAPI, DLTensor
-from .capsules import new_capsule
+from .capsules import for_good, new_capsule
 from .exchange import CAPSULE_NAME
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Slot = Callable[..., int] | int | None
 
 # Consumers may cache a table for the life of the process.
-_kept: list[object] = []
+_kept: list[object] = for_good([])
 
 _PROTOTYPES = {
     "managed_tensor_allocator": C.CFUNCTYPE(

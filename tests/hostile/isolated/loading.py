@@ -24,8 +24,13 @@ WRONG, FAILED = 1, 2  # how a fork ends, a sum; FAILED: an allocation did
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Python 3.11 forgets to say so where it has no room for the name of a type."""
-    return isinstance(error, MemoryError) or "without setting an exception" in str(error)
+    """Python 3.11 forgets to say so where it has no room for the name of a type.
+
+    Python 3.14 says something else where it has none for an attribute that is set on a type.
+    """
+    forgotten = "without setting an exception" in str(error)
+    unset = isinstance(error, AttributeError) and str(error).startswith("type object ")
+    return isinstance(error, MemoryError) or forgotten or unset
 
 
 def attempt(load: Callable[[], Any], faults: Faults, at: int, last: bool) -> None:
