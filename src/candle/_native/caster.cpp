@@ -30,7 +30,7 @@ void spread(std::byte* carriers, int64_t count, size_t size) noexcept {
 Caster::Caster(DLDataType from, bool swapped, DLDataType to) noexcept
     : from_(from),
       to_(to),
-      swaps_(swapped && component_of(from).bits > 8),
+      swaps_(swapped),
       decoder_(decoder_of(component_of(from))),
       encoder_(encoder_of(decoder_.carrier, component_of(to))) {
   if (!plan_steps(from, to)) step_count_ = 0;
