@@ -26,6 +26,10 @@ _asarray = _core.asarray
 # A tree with more bytes to copy than this shows its progress: about a second's worth.
 PROGRESS_BYTES = 4 << 30
 
+# Tensors of one block are laid into one again if they show this part of it at least: what none of
+# them shows is not read, but it is there.
+LEAST_SHOWN = 0.25
+
 # Reasons that lie in one tensor's own layout: other memory under it does not put them right.
 _LAYOUT = frozenset({"alignment", "negative_stride", "not_dense", "packed"})
 
@@ -101,6 +105,17 @@ class _Leaf:
             self.low += min(reach, 0)
             self.high += max(reach, 0)
         self.high += t.itemsize if t.size else 0
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it shows every byte from its first to its last."""
+        t = self.t
+        step = 1
+        for stride, extent in sorted(zip(map(abs, t.stride), t.shape, strict=True)):
+            if extent > 1 and stride != step:
+                return False
+            step *= extent
+        return True
 
     @property
     def sight(self) -> tuple[object, ...]:
@@ -194,18 +209,35 @@ class Copies:
     def plan(self, group: list[_Leaf]) -> None:
         """Decide how tensors that show one range of memory are copied."""
         together = [leaf for leaf in group if not leaf.own_copy] if self.target.views else []
-        if len(together) > 1 and any(leaf.needs_copy for leaf in together):
-            low = together[0].low
-            high = max(leaf.high for leaf in together)
-            t = self.memory(together, low, high)
-            if t is not None:
-                first = together[0].x
-                what = together, t, low
-                self.work.append((high - low, first, Copies.copy_together, what))
-                group = [leaf for leaf in group if leaf.own_copy]
+        if (
+            len(together) > 1
+            and any(leaf.needs_copy for leaf in together)
+            and self.add_together(together)
+        ):
+            group = [leaf for leaf in group if leaf.own_copy]
         for leaf in group:
             if leaf.needs_copy:
                 self.add_alone(leaf)
+
+    def add_together(self, leaves: list[_Leaf]) -> bool:
+        """Plan to copy tensors so that they go on sharing memory, if that can be done."""
+        low = leaves[0].low
+        high = max(leaf.high for leaf in leaves)
+        first = leaves[0]
+        if first.dtype is not None and any((leaf.low - low) % first.t.itemsize for leaf in leaves):
+            return False
+        if _is_filled(leaves, high):
+            t = self.memory(leaves, low, high)
+            if t is None:
+                return False
+            self.work.append((high - low, first.x, Copies.copy_together, (leaves, t, low)))
+            return True
+        shown = sum(leaf.t.nbytes for leaf in leaves)
+        on_host = first.t.device is cpu and self.place_of(first.t) in (None, cpu)
+        if not on_host or shown < LEAST_SHOWN * (high - low):
+            return False
+        self.work.append((shown, first.x, Copies.copy_each_into_one, (leaves, low, high)))
+        return True
 
     def add_alone(self, leaf: _Leaf) -> None:
         """Plan to copy a tensor by itself."""
@@ -247,10 +279,6 @@ class Copies:
     def memory(self, leaves: list[_Leaf], low: int, high: int) -> Tensor | None:
         """See a range of memory as elements of the one dtype that is cast, else as bytes."""
         first = leaves[0].t
-        if leaves[0].dtype is not None:
-            unit = first.itemsize
-            if any((leaf.low - low) % unit for leaf in leaves):
-                return None
         if first.device.type in ("cpu", "cuda_host"):
             read_only = any(leaf.t.readonly for leaf in leaves)
             t = _core.quietly(_asarray, _Span(low, high, read_only, leaves))
@@ -275,21 +303,62 @@ class Copies:
             if target.tell is not None:
                 target.tell()
             block = _core.conform(block, target.demand, None)
+        self.give_views(leaves, block, low)
+
+    def copy_each_into_one(self, what: tuple[list[_Leaf], int, int]) -> None:
+        """Copy tensors, and give them as views of one block; what none of them shows is 0 there."""
+        leaves, low, high = what
+        first = leaves[0]
+        if first.dtype is None:
+            block = _core.empty((high - low,), uint8.id)
+        else:
+            block = _core.empty(((high - low) // first.t.itemsize,), first.dtype.id)
+        _core.fill(block, 0)
         for leaf in leaves:
-            seen = leaf.t
-            unit = seen.itemsize
-            if dtype is None:
-                elements = _core.reinterpret(block[leaf.low - low : leaf.high - low], seen.dtype.id)
-                offset = (seen.data_ptr() - leaf.low) // unit
-            else:
-                elements = block
-                offset = (seen.data_ptr() - low) // unit
-            view = _core.restride(elements, seen.shape, seen.stride, offset)
+            # A write to many places at once is none: of an axis of stride 0 there is one element.
+            once = tuple([slice(None if stride else 1) for stride in leaf.t.stride])
+            place = _view_of(block, leaf, low)
+            _core.quietly(_core.copy_into, place[once], self.copy_of(leaf)[once])
+        self.give_views(leaves, block, low)
+
+    def copy_of(self, leaf: _Leaf) -> Tensor:
+        """Copy one of several tensors, to the host, for the reason that all are copied."""
+        wanted, demand = self.wanted, self.target.demand
+        if not wanted.shares_only:
+            return _asarray(leaf.t, dtype=leaf.dtype, device=wanted.device, copy=wanted.copy)
+        if demand is None:
+            return leaf.t
+        if self.target.tell is not None:
+            self.target.tell()
+        return _core.conform(_core.frozen(leaf.t), demand, None)
+
+    def give_views(self, leaves: list[_Leaf], block: Tensor, low: int) -> None:
+        """Give tensors as views of the copy of the memory that they show."""
+        for leaf in leaves:
             try:
                 with trying():
-                    self.done[id(leaf.x)] = target.share(view)
+                    self.done[id(leaf.x)] = self.target.share(_view_of(block, leaf, low))
             except CopyError:  # a layout that the framework does not have
                 self.copy_once(leaf)
+
+
+def _view_of(block: Tensor, leaf: _Leaf, low: int) -> Tensor:
+    """See in a copy of memory what a tensor shows of the memory, which began at `low`."""
+    t = leaf.t
+    elements, begin = block, low
+    if leaf.dtype is None:
+        elements = _core.reinterpret(block[leaf.low - low : leaf.high - low], t.dtype.id)
+        begin = leaf.low
+    return _core.restride(elements, t.shape, t.stride, (t.data_ptr() - begin) // t.itemsize)
+
+
+def _is_filled(leaves: list[_Leaf], high: int) -> bool:
+    """Tell whether the dense ones, in order of memory, show all between the ends of all."""
+    reach = leaves[0].low
+    for leaf in leaves:
+        if leaf.low <= reach and leaf.is_dense:
+            reach = max(reach, leaf.high)
+    return reach == high
 
 
 def _overlapping(leaves: list[_Leaf]) -> Iterator[list[_Leaf]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import random
 import sys
 import threading
 import weakref
@@ -338,14 +340,113 @@ def test_reason_of_a_copy_by_block() -> None:
     assert [(plan.nbytes, plan.reasons[0].code) for plan in copies] == [(160, "read_only")]
 
 
-def test_views_with_no_whole_are_copied_once() -> None:
-    array = np.arange(40.0).reshape(4, 10)
+def test_views_with_no_whole_share_again() -> None:
+    """Each is copied, and what lies between and nobody shows is 0."""
+    array = np.arange(1.0, 41.0).reshape(4, 10)
     tree = [array[:, 2:6], array[:, 4:8]]
     new, copies = copies_of(lambda: candle.convert(tree, "numpy", copy=True))
-    assert [plan.nbytes for plan in copies] == [8 * 36]
+    assert [plan.nbytes for plan in copies] == [128, 128]
     assert all(np.array_equal(a, b) for a, b in zip(new, tree, strict=True))
     new[0][1, 2] = -1
     assert new[1][1, 0] == -1
+    rows = np.lib.stride_tricks.as_strided(new[0], (3, 10), (80, 8))
+    assert rows[:, 6:].tolist() == [[0.0] * 4] * 3
+
+
+@pytest.mark.parametrize("why", ["copy", "frozen", "dtype"])
+def test_little_of_much_memory_is_copied_apart(why: str) -> None:
+    """Bytes that no tensor shows are neither read nor kept."""
+    to = "tvm_ffi" if why == "frozen" else "numpy"
+    pytest.importorskip(to)
+    array = np.arange(100_000.0)
+    if why == "frozen":
+        array = frozen(array)
+    tree = [array[::50_000], array[5:7], array[5:7]]
+    arguments: dict[str, Any] = {"copy": {"copy": True}, "dtype": {"dtype": "float32"}}.get(why, {})
+    new, copies = copies_of(lambda: candle.convert(tree, to, **arguments))
+    assert sum(plan.nbytes for plan in copies) == (16 if why == "dtype" else 32)
+    assert [candle.asarray(x).tolist() for x in new] == [x.tolist() for x in tree]
+    assert new[1] is new[2]
+
+
+def test_memory_that_nobody_shows_is_not_read(in_child: Any) -> None:
+    """It may not be there at all: pages that end the process lie between the elements."""
+    in_child(
+        """
+        import ctypes, itertools, mmap
+        import numpy as np
+        import candle
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.mmap.restype = ctypes.c_void_p
+        sizes = [ctypes.c_void_p, ctypes.c_size_t]
+        libc.mmap.argtypes = [*sizes, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+        libc.mprotect.argtypes = [*sizes, ctypes.c_int]
+        page = mmap.PAGESIZE
+        start = libc.mmap(None, 5 * page, 3, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+        memory = np.ctypeslib.as_array((ctypes.c_double * (5 * page // 8)).from_address(start))
+        memory[:] = np.arange(memory.size)
+        pages = memory.reshape(5, -1)[::2]  # three that are there, of five
+        views = [pages, pages[:2], pages[:, 3:], pages[::-1], pages[1:, ::2], pages[:, :1]]
+        wanted = [view.tolist() for view in views]
+        for gap in (1, 3):
+            assert libc.mprotect(start + gap * page, page, 0) == 0
+        frozen = [view.view() for view in views]
+        for view in frozen:
+            view.flags.writeable = False
+        for n in (2, 3):
+            for chosen in itertools.permutations(range(len(views)), n):
+                for of, to, arguments in (
+                    (views, "numpy", {"copy": True}),
+                    (views, "candle", {"dtype": "float32"}),
+                    (frozen, "candle", {"copy": True}),
+                ):
+                    new = candle.convert([of[i] for i in chosen], to, **arguments)
+                    assert [candle.asarray(x).tolist() for x in new] == [wanted[i] for i in chosen]
+        """
+    ).check()
+
+
+def some_view(rng: random.Random, array: Any) -> Any:
+    """Any part of an array, in any order, some axes repeated."""
+    view = array
+    for axis, extent in enumerate(view.shape):
+        begin = rng.randrange(extent)
+        step = rng.choice([1, 1, 1, 2, 3, -1])
+        index = [slice(None)] * view.ndim
+        index[axis] = slice(begin, None, step)
+        view = view[tuple(index)]
+    if rng.random() < 0.3:
+        view = view.transpose(rng.sample(range(view.ndim), view.ndim))
+    if rng.random() < 0.2:
+        view = np.broadcast_to(view, (2, *view.shape))
+        view.flags.writeable = True
+    return view
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # numpy's, of broadcast_to
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+def test_any_views_of_one_array() -> None:
+    """Values, bytes that are read, and elements that are shared as before where much is shown."""
+    rng = random.Random(5)
+    for _ in range(400):
+        shape = [rng.randint(1, 7) for _ in range(rng.randint(1, 3))]
+        array = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        views = [some_view(rng, array) for _ in range(rng.randint(2, 4))]
+        arguments = {"copy": True, "dtype": rng.choice([None, "float64"])}
+        new, copies = copies_of(lambda v=views, a=arguments: candle.convert(v, "numpy", **a))
+        for old, x in zip(views, new, strict=True):
+            assert x.tolist() == old.tolist()
+            assert not np.shares_memory(x, array)
+        most = max(array.size, sum(v.size for v in views))
+        assert sum(plan.nbytes for plan in copies) <= most * new[0].itemsize
+        low = min(np.lib.array_utils.byte_bounds(v)[0] for v in views)
+        high = max(np.lib.array_utils.byte_bounds(v)[1] for v in views)
+        shown = len({i for v in views for i in v.ravel().tolist()}) * 4
+        if shown < (high - low) / 4:
+            continue
+        for i, j in itertools.combinations(range(len(views)), 2):
+            if np.shares_memory(views[i], views[j]):
+                assert np.shares_memory(new[i], new[j]), (views[i].strides, views[j].strides)
 
 
 def test_read_only_views_for_who_would_write() -> None:
