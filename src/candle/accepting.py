@@ -151,7 +151,7 @@ class _Call:
             self.args, self.kwargs = args, kwargs
             return
         self.device = _device_of(first)
-        follow = target.devices and self.device.type not in ("cpu", "cuda_host")
+        follow = target.devices and not self.device.on_host
         device = self.device if follow else None
         self.moves = target.devices  # else all that the function makes is on the host
         # Tensors of the function's own framework keep their gradients.

@@ -233,7 +233,7 @@ class Copies:
             self.work.append((high - low, first.x, Copies.copy_together, (leaves, t, low)))
             return True
         shown = sum(leaf.t.nbytes for leaf in leaves)
-        on_host = first.t.device is cpu and self.place_of(first.t) in (None, cpu)
+        on_host = first.t.device.on_host and self.place_of(first.t) in (None, cpu)
         if not on_host or shown < LEAST_SHOWN * (high - low):
             return False
         self.work.append((shown, first.x, Copies.copy_each_into_one, (leaves, low, high)))
@@ -272,14 +272,14 @@ class Copies:
 
         None: where the tensor is.
         """
-        if self.wanted.device is None and not self.target.devices and t.device is not cpu:
+        if self.wanted.device is None and not self.target.devices and not t.device.on_host:
             return cpu
         return self.wanted.device
 
     def memory(self, leaves: list[_Leaf], low: int, high: int) -> Tensor | None:
         """See a range of memory as elements of the one dtype that is cast, else as bytes."""
         first = leaves[0].t
-        if first.device.type in ("cpu", "cuda_host"):
+        if first.device.on_host:
             read_only = any(leaf.t.readonly for leaf in leaves)
             t = _core.quietly(_asarray, _Span(low, high, read_only, leaves))
         else:  # only a tensor over all of it can stand for it

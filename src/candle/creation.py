@@ -141,7 +141,7 @@ def full(
 def empty_like(x: object, /, *, dtype: object = None, device: object = None) -> Tensor:
     """Make a tensor of the shape, dtype and device of another, of any framework, not set."""
     like = asarray(x)
-    return allocate(like.shape, dtype_or(dtype, like.dtype), _device_or(device, like))
+    return allocate(like.shape, dtype_or(dtype, like.dtype), device_or(device, like))
 
 
 def zeros_like(x: object, /, *, dtype: object = None, device: object = None) -> Tensor:
@@ -159,13 +159,12 @@ def full_like(
 ) -> Tensor:
     """Make a tensor of one value of the shape, dtype and device of another, of any framework."""
     like = asarray(x)
-    return _filled(like.shape, fill_value, dtype_or(dtype, like.dtype), _device_or(device, like))
+    return _filled(like.shape, fill_value, dtype_or(dtype, like.dtype), device_or(device, like))
 
 
-def _device_or(device: object, like: Tensor) -> object:
+def device_or(device: object, like: Tensor) -> object:
     """Give the device asked for, else that of a tensor; the CPU for other memory of the host."""
-    on_host = like.device.type in ("cpu", "cuda_host", "rocm_host")
-    return device if device is not None or on_host else like.device
+    return device if device is not None or like.device.on_host else like.device
 
 
 def arange(

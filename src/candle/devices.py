@@ -29,6 +29,7 @@ _names = {
     17: "maia",
     18: "trn",
 }
+_host = frozenset({1, 3, 11})
 _codes = {name: code for code, name in _names.items()}
 _prefix = "device_"  # of types newer than this list
 
@@ -62,6 +63,9 @@ class Device:
         The device's number, 0 if there is just one.
     dlpack : tuple of int
         DLPack's (device_type, device_id).
+    on_host : bool
+        Whether it is memory of the host, which numpy computes on: the CPU's (DLPack's kDLCPU, of
+        any number), and what is pinned for CUDA or ROCm (kDLCUDAHost, kDLROCMHost).
 
     Raises
     ------
@@ -71,11 +75,12 @@ class Device:
         For an object that names no device.
     """
 
-    __slots__ = ("_text", "dlpack", "index", "type")
+    __slots__ = ("_text", "dlpack", "index", "on_host", "type")
 
     type: str
     index: int
     dlpack: tuple[int, int]
+    on_host: bool
     _text: str
 
     def __new__(cls, device: object = "cpu", /, index: int | None = None) -> Device:  # noqa: D102
@@ -175,6 +180,7 @@ def _make_device(code: int, index: int) -> Device:
     put(device, "type", name)
     put(device, "index", index)
     put(device, "dlpack", (code, index))
+    put(device, "on_host", code in _host)
     put(device, "_text", name if (code, index) == (1, 0) else f"{name}:{index}")
     return _devices.setdefault((code, index), device)  # atomic: threads get the same one
 

@@ -7,7 +7,7 @@ import sys
 from . import frameworks
 from ._native import _core
 from .cuda.provider import library_for
-from .devices import Device, as_device
+from .devices import Device
 from .dtypes import DType
 from .ledger import permit_unasked
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["Engine", "engine_for", "has_memory", "host", "tensors_in"]
 
 _Tensor = _core.Tensor
-_cpu = as_device("cpu")
 _PLAIN = frozenset({bool, int, float, complex, str, slice, type(None), type(...)})
 _PROTOCOLS = ("__dlpack__", "__array_interface__", "__array__")
 
@@ -170,7 +169,7 @@ class Engine:
         """
         if self is host:
             return None
-        return next(t.device for t in tensors_in(arguments) if t.device is not _cpu)
+        return next(t.device for t in tensors_in(arguments) if not t.device.on_host)
 
     def on(self, place: Device | None) -> AbstractContextManager[object]:
         """Make a device current, where the library computes on no other."""
@@ -303,7 +302,7 @@ def engine_for(*arguments: Any) -> Engine:
     BufferError
         For tensors on a CUDA device where neither is installed.
     """
-    devices = [t for t in tensors_in(arguments) if t.device is not _cpu]
+    devices = [t for t in tensors_in(arguments) if not t.device.on_host]
     if not devices:
         return host
     name = library_for(*devices)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._native import _core
-from .creation import allocate, asarray
+from .creation import allocate, asarray, device_or
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def cat(tensors: Iterable[object], dim: int = 0) -> Tensor:
                 f"shapes {shape} and {part.shape} differ beside axis {axis}; cat joins along it"
             )
     length = sum(part.shape[axis] for part in parts)
-    joined = allocate((*around[0], length, *around[1]), parts[0].dtype, parts[0].device)
+    joined = allocate((*around[0], length, *around[1]), parts[0].dtype, device_or(None, parts[0]))
     begin = 0
     for part in parts:
         end = begin + part.shape[axis]
@@ -85,7 +85,8 @@ def stack(tensors: Iterable[object], dim: int = 0) -> Tensor:
     for part in parts:
         if part.shape != shape:
             raise ValueError(f"shapes {shape} and {part.shape} differ; stack takes one shape")
-    stacked = allocate((*shape[:axis], len(parts), *shape[axis:]), parts[0].dtype, parts[0].device)
+    place = device_or(None, parts[0])
+    stacked = allocate((*shape[:axis], len(parts), *shape[axis:]), parts[0].dtype, place)
     for index, part in enumerate(parts):
         _core.copy_into(stacked[(*[slice(None)] * axis, index)], part)
     return stacked

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import frameworks
 from ._native import _core
+from .devices import as_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["owner", "shares_memory"]
 
-_HOST = (1, 3, 11)  # DLPack's types of memory in the host's address space
-_CUDA = (2, 13)  # and in that of CUDA, which is one for all devices
+_CUDA = (2, 13)  # DLPack's types of memory in CUDA's address space, which is one for all devices
 _WORK = 1_000_000  # what the exact answer may cost: some 10 ms
 
 
@@ -77,9 +77,10 @@ class _Layout:
     ) -> None:
         self.address, self.bits = address, bits
         self.space: object = (device_type, device)
-        for kind in (_HOST, _CUDA):
-            if device_type in kind:
-                self.space = kind
+        if device_type in _CUDA:
+            self.space = "cuda"
+        elif as_device((device_type, device)).on_host:
+            self.space = "host"
         axes = sorted((abs(s), n, s) for n, s in zip(shape, strides, strict=True) if n > 1)
         self.axes = [(n, stride // 8) for _, n, stride in axes]
         self.empty = 0 in shape

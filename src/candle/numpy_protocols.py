@@ -9,7 +9,6 @@ from ._native import _core
 from ._native._core import Tensor
 from .attaching import attach
 from .delegating import called, like_neighbours, takes_numbers
-from .devices import as_device
 from .engines import engine_for, host
 from .operators import has_own_operators
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _asarray = _core.asarray
-_cpu = as_device("cpu")
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 # numpy's functions that write to their first argument, and what they call it.
@@ -46,7 +44,7 @@ class _Protocols:
         The result is a Tensor, or what `out` is.
         """
         if method == "__call__" and out is None and not keywords:
-            quick = [t.numpy() for t in inputs if type(t) is Tensor and t.device is _cpu]
+            quick = [t.numpy() for t in inputs if type(t) is Tensor and t.device.on_host]
             if len(quick) == ufunc.nin and ufunc.nout == 1 and ufunc.signature is None:
                 quickly = ufunc(*quick)  # the same as below, in a hurry
                 return _asarray(quickly) if quickly.dtype.char != "O" else quickly

@@ -8,9 +8,8 @@ from . import frameworks
 from ._native import _core
 from ._native._core import Tensor
 from .attaching import put
-from .creation import full
+from .creation import device_or, full
 from .delegating import called, number_like
-from .devices import cpu
 from .dtypes import complex128, float32, float64, int64
 from .engines import engine_for, has_memory
 
@@ -43,7 +42,7 @@ def _operand(t: Tensor, other: Any) -> Any:
         return other
     if isinstance(other, (bool, int, float, complex)):
         # numpy would make it a float64, or an int8, beside dtypes that it has not itself.
-        plain = t.dtype.typestr or t.device is not cpu
+        plain = t.dtype.typestr or not t.device.on_host
         return other if plain else number_like(other, t.dtype)
     if has_own_operators(type(other)):
         return NotImplemented
@@ -138,7 +137,7 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         except OverflowError:  # an int that no element can be
             if whatever is None:
                 raise
-            return full(self.shape, whatever, device=self.device)
+            return full(self.shape, whatever, device=device_or(None, self))
 
     return operate
 
@@ -148,7 +147,7 @@ def _compared(function: Callable[[Any, Any], Any], t: Tensor, number: Any) -> An
     quick = _on_host(function, t, number) if isinstance(number, float) else None
     if quick is not None:
         return quick
-    if t.device is not cpu:
+    if not t.device.on_host:
         if isinstance(number, int) and t.dtype.kind in ("real", "complex"):
             number = float(number)
     elif isinstance(number, int):

@@ -23,7 +23,6 @@ _decimals = 4
 _opening = "tensor("
 
 # Memory the host can read as it is. Managed memory would be moved by a look at it, so it stays out.
-_host_types = frozenset({"cpu", "cuda_host", "rocm_host"})
 
 
 def tensor_repr(t: Tensor, /) -> str:
@@ -78,7 +77,7 @@ def _values_text(t: Tensor, indent: int = len(_opening)) -> tuple[str, bool]:
     if t.size == 0:
         return "[]", t.ndim == 1
     edge = _edge_of(t)
-    if t.device.type not in _host_types or edge == 0:
+    if not t.device.on_host or edge == 0:
         return "...", False
     values = _read(t.view("uint8") if t.dtype.kind == "pair" else t, edge)
     words = iter(_words(values, t.dtype))

@@ -64,7 +64,7 @@ def share(x: object, *, writable: bool = False) -> Shared:
     tensor([1., 2.], dtype=float32)
     """
     t = _core.asarray(x)
-    if t.device.type not in ("cpu", "cuda_host"):
+    if not t.device.on_host:
         raise BufferError(
             f"other processes cannot open memory of {t.device}: share t.to('cpu'), or send it "
             "with its own framework"

@@ -12,7 +12,7 @@ namespace {
 const Tensor* host_tensor(PyObject* object) {
   if (!Py_IS_TYPE(object, state.tensor_type)) return nullptr;
   const auto* tensor = reinterpret_cast<const Tensor*>(object);
-  return tensor->device.device_type == kDLCPU ? tensor : nullptr;
+  return host_memory(tensor->device) ? tensor : nullptr;
 }
 
 }  // namespace

@@ -94,7 +94,7 @@ def give(t: Tensor, copy: bool | None) -> Any:
     """Make an array of memory on a device: of the current one, where the tensor is on the host."""
     import cupy
 
-    if t.device.type in ("cpu", "cuda_host", "rocm_host") and str(t.dtype) in _DTYPES:
+    if t.device.on_host and str(t.dtype) in _DTYPES:
         t = _core.from_dlpack(t, device=f"cuda:{cupy.cuda.Device().id}", copy=copy)
         copy = None
     fit = _core.conform(t, _demand if copy is None else _on_your_word, copy)

@@ -29,7 +29,7 @@ class Handout:
     def __dlpack_device__(self) -> tuple[int, int]:
         device = self._tensor.device
         # Pinned memory is memory of the host like any other.
-        return (1, 0) if device.type in ("cpu", "cuda_host", "rocm_host") else device.dlpack
+        return (1, 0) if device.on_host else device.dlpack
 
 
 def capsule_target(

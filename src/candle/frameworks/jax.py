@@ -27,7 +27,6 @@ _DTYPES = (
     *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
     *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
 )
-_HOST = ("cpu", "cuda_host", "rocm_host")
 _WIDE = ("int64", "uint64", "float64", "complex128")
 
 
@@ -97,7 +96,7 @@ def give(t: Tensor, copy: bool | None) -> Any:
     try:
         return jax.dlpack.from_dlpack(Handout(fit))
     except (RuntimeError, TypeError) as error:
-        if t.device.type in _HOST:
+        if t.device.on_host:
             raise
         remedy = "t.to('cpu') copies it to where jax is"
         raise BufferError(f"jax does not take memory on {t.device}: {error}; {remedy}") from error

@@ -91,7 +91,7 @@ class _Member:
         t = _core.asarray(self.x) if self.shared is None else self.shared
         if t.nbytes == 0:
             return
-        host = t.device.type in ("cpu", "cuda_host")
+        host = t.device.on_host
         if host and t.is_contiguous() and not _core.is_padded(t):
             yield _bytes(t)
             return
