@@ -357,6 +357,8 @@ IMPOSSIBLE: dict[str, dict[str, Any]] = {
     "address None": {"data": (None, False)},
     "address beyond 64 bits": {"data": (2**70, False)},
     "negative address": {"data": (-8, False)},
+    "an end behind the last address": {"data": (2**64 - 4, False)},
+    "a beginning before the first": {"data": (8191, False), "strides": (-8192,)},
     "data a number": {"data": 16},
     "data of one": {"data": (16,)},
     "structured": {"descr": [("a", "<f4"), ("b", "<f4")], "typestr": "|V8"},

@@ -62,6 +62,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (1 << 61,)},
         "beyond the address space",
     ),
+    "an end behind the last address": (
+        {"format": b"f", "itemsize": 4, "shape": (3,), "buf": 2**64 - 8},
+        "beyond the address space",
+    ),
+    "a beginning before the first address": (
+        {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (-4096,), "buf": 8191},
+        "beyond the address space",
+    ),
     "strides out of this world, backwards": (
         {"format": b"f", "itemsize": 4, "shape": (3,), "strides": (-(1 << 61),)},
         "beyond the address space",

@@ -69,6 +69,13 @@ bool sound(const Ingest& ingest, Source* source, int64_t* spare) {
       span.high > most) {
     return bad_interface(ingest, "the strides reach beyond the address space");
   }
+  const auto first = reinterpret_cast<uintptr_t>(source->data);
+  uintptr_t end;
+  if (source->size > 0 &&
+      (first < static_cast<uintptr_t>(-span.low) ||
+       __builtin_add_overflow(first, static_cast<uintptr_t>(span.high + item), &end))) {
+    return bad_interface(ingest, "the elements reach beyond the address space");
+  }
   return true;
 }
 
