@@ -118,6 +118,11 @@ class _Leaf:
         return True
 
     @property
+    def once(self) -> tuple[slice, ...]:
+        """The index of what it shows once: an axis of stride 0 shows the same elements again."""
+        return tuple([slice(None if stride else 1) for stride in self.t.stride])
+
+    @property
     def sight(self) -> tuple[object, ...]:
         """What two tensors have in common that show the same elements in the same way."""
         t = self.t
@@ -232,9 +237,14 @@ class Copies:
                 return False
             self.work.append((high - low, first.x, Copies.copy_together, (leaves, t, low)))
             return True
-        shown = sum(leaf.t.nbytes for leaf in leaves)
+        wanted = self.wanted
+        read_only = self.target.demand is not None and any(leaf.t.readonly for leaf in leaves)
+        copied = wanted.copy or first.dtype is not None or read_only
         on_host = first.t.device.on_host and self.place_of(first.t) in (None, cpu)
-        if not on_host or shown < LEAST_SHOWN * (high - low):
+        if not copied or not on_host:
+            return False
+        shown = sum({leaf.sight: leaf.t[leaf.once].nbytes for leaf in leaves}.values())
+        if shown < LEAST_SHOWN * (high - low):
             return False
         self.work.append((shown, first.x, Copies.copy_each_into_one, (leaves, low, high)))
         return True
@@ -314,23 +324,19 @@ class Copies:
         else:
             block = _core.empty(((high - low) // first.t.itemsize,), first.dtype.id)
         _core.fill(block, 0)
-        for leaf in leaves:
-            # A write to many places at once is none: of an axis of stride 0 there is one element.
-            once = tuple([slice(None if stride else 1) for stride in leaf.t.stride])
-            place = _view_of(block, leaf, low)
-            _core.quietly(_core.copy_into, place[once], self.copy_of(leaf)[once])
+        for leaf in {leaf.sight: leaf for leaf in leaves}.values():
+            copy = self.copy_of(leaf.t[leaf.once], leaf.dtype)
+            _core.quietly(_core.copy_into, _view_of(block, leaf, low)[leaf.once], copy)
         self.give_views(leaves, block, low)
 
-    def copy_of(self, leaf: _Leaf) -> Tensor:
+    def copy_of(self, t: Tensor, dtype: DType | None) -> Tensor:
         """Copy one of several tensors, to the host, for the reason that all are copied."""
-        wanted, demand = self.wanted, self.target.demand
-        if not wanted.shares_only:
-            return _asarray(leaf.t, dtype=leaf.dtype, device=wanted.device, copy=wanted.copy)
-        if demand is None:
-            return leaf.t
+        demand = self.target.demand
+        if self.wanted.copy or dtype is not None or demand is None:
+            return _asarray(t, dtype=dtype, copy=self.wanted.copy)
         if self.target.tell is not None:
             self.target.tell()
-        return _core.conform(_core.frozen(leaf.t), demand, None)
+        return _core.conform(_core.frozen(t), demand, None)
 
     def give_views(self, leaves: list[_Leaf], block: Tensor, low: int) -> None:
         """Give tensors as views of the copy of the memory that they show."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ._native import _core
+from .naming import module_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _is_torch_like(x: object) -> bool:
 
     A Device of candle's looks so too where candle was imported once before.
     """
-    if (getattr(type(x), "__module__", ""), type(x).__name__) == (__name__, "Device"):
+    if (module_of(type(x)), type(x).__name__) == (__name__, "Device"):
         return True
     return type(x).__name__ == "device" and isinstance(getattr(x, "type", None), str)
 

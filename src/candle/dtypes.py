@@ -6,6 +6,7 @@ import builtins
 import sys
 
 from ._native import _core
+from .naming import module_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,11 +189,11 @@ def _foreign_name(x: object) -> str | None:
         name = getattr(x, "name", None)
         return name if isinstance(name, str) else None
     kind = type(x)
-    if kind.__name__ == "DType" and kind.__module__ == __name__:  # candle's, imported once before
+    if kind.__name__ == "DType" and module_of(kind) == __name__:  # candle's, imported once before
         return str(x)
     if kind.__name__ in ("dtype", "Dtype"):  # torch.dtype and its like print as "torch.float32"
         module, _, name = str(x).rpartition(".")
-        return name if module == kind.__module__ else None
+        return name if module == module_of(kind) else None
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from . import frameworks
 from ._native import _core
 from .ledger import unwatched
+from .naming import module_of
 from .plan import Plan, Reason
 
 TYPE_CHECKING = False
@@ -111,8 +112,8 @@ def _refused(error: BufferError, producer: str, consumer: str) -> Plan:
 
 def _type_name(x: object) -> str:
     cls = type(x)
-    module = getattr(cls, "__module__", "builtins")
-    return cls.__qualname__ if module == "builtins" else f"{module}.{cls.__qualname__}"
+    module = module_of(cls)
+    return cls.__qualname__ if module in ("", "builtins") else f"{module}.{cls.__qualname__}"
 
 
 def _sum(steps: tuple[Plan, ...], consumer: str) -> Plan:

@@ -22,8 +22,6 @@ _line_width = 80
 _decimals = 4
 _opening = "tensor("
 
-# Memory the host can read as it is. Managed memory would be moved by a look at it, so it stays out.
-
 
 def tensor_repr(t: Tensor, /) -> str:
     """Give a tensor as text: its values, its dtype, and its device if that is not the CPU.
@@ -77,7 +75,7 @@ def _values_text(t: Tensor, indent: int = len(_opening)) -> tuple[str, bool]:
     if t.size == 0:
         return "[]", t.ndim == 1
     edge = _edge_of(t)
-    if not t.device.on_host or edge == 0:
+    if not t.device.on_host or edge == 0:  # managed memory would be moved by a look at it
         return "...", False
     values = _read(t.view("uint8") if t.dtype.kind == "pair" else t, edge)
     words = iter(_words(values, t.dtype))

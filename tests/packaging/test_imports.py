@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 # A part imports what stands before it, in its own line and in those above, and its own modules.
 LINES = (
     ("_native",),
-    ("dtypes", "devices", "threads"),
+    ("naming", "dtypes", "devices", "threads"),
     ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours", "attaching"),
     ("frameworks", "cuda"),
     ("creation", "printing", "joining", "sampling", "pickling", "engines"),

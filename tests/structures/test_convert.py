@@ -369,6 +369,20 @@ def test_little_of_much_memory_is_copied_apart(why: str) -> None:
     assert new[1] is new[2]
 
 
+def test_what_is_shown_many_times_is_shown_once() -> None:
+    """Neither the same view again nor an axis of stride 0 makes much of little."""
+    array = np.arange(1000.0)
+    rows = np.lib.stride_tricks.as_strided(array, (500, 2), (0, 3992))
+    tree = [array[::499], *[array[:4] for _ in range(200)], rows]
+    new, copies = copies_of(lambda: candle.convert(tree, "numpy", copy=True))
+    assert all(np.array_equal(x, old) for x, old in zip(new, tree, strict=True))
+    assert not np.shares_memory(new[0], new[1])
+    near = [array[:4], array[1:5], np.broadcast_to(array[4:6], (300, 2)), array[:4]]
+    [*_, last], copies = copies_of(lambda: candle.convert(near, "numpy", copy=True))
+    assert last.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert sum(plan.nbytes for plan in copies) <= 10 * 8
+
+
 def test_memory_that_nobody_shows_is_not_read(in_child: Any) -> None:
     """It may not be there at all: pages that end the process lie between the elements."""
     in_child(

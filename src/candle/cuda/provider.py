@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._native import _core
+from ..naming import package_of
 from . import by_cupy, by_torch
 
 TYPE_CHECKING = False
@@ -114,9 +115,7 @@ def device_count() -> int:
 
 def _in_turn(tensors: Iterable[Tensor]) -> tuple[str, str]:
     lenders = (_core.lender(t) for t in tensors)
-    owned_by_torch = any(
-        str(getattr(lender, "__module__", "")).partition(".")[0] == "torch" for lender in lenders
-    )
+    owned_by_torch = any(package_of(lender) == "torch" for lender in lenders if lender is not None)
     return ("torch", "cupy") if owned_by_torch else ("cupy", "torch")
 
 

@@ -12,6 +12,7 @@ import sys
 
 from .._native import _core
 from ..ledger import passed_through
+from ..naming import package_of
 from .arrival import when_loaded
 
 TYPE_CHECKING = False
@@ -92,12 +93,12 @@ def _file(name: str) -> object:
 
 
 def _root(base: type) -> str:
-    """Give the first part of the name of a type's module; "" where C code has named none."""
-    module = str(getattr(base, "__module__", ""))
+    """Give the package that a type is of."""
+    package = package_of(base)
     # HuggingFace candle's types say that they are Python's own.
-    if module == "builtins" and base.__name__ in ("Tensor", "QTensor"):
+    if package == "builtins" and base.__name__ in ("Tensor", "QTensor"):
         return "hf_candle"
-    return module.partition(".")[0]
+    return package
 
 
 def recognise(cls: type) -> Record | None:

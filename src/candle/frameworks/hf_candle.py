@@ -10,6 +10,7 @@ import sys
 
 from .._native import _core
 from ..ledger import refuse
+from ..naming import module_of
 from .record import Record
 from .target import Target
 
@@ -51,7 +52,7 @@ def _module() -> Any:
 
 
 def _is_tensor(cls: type) -> bool:
-    return (cls.__module__, cls.__name__) == ("builtins", "Tensor") and all(
+    return (module_of(cls), cls.__name__) == ("builtins", "Tensor") and all(
         hasattr(cls, name) for name in ("to_torch", "nelement", "values")
     )
 

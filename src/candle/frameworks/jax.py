@@ -7,6 +7,7 @@ import sys
 
 from .._native import _core
 from ..ledger import refuse
+from ..naming import module_of
 from .handout import Handout
 from .record import Record
 from .sparse import refuse_sparse
@@ -72,7 +73,7 @@ def _explain(x: Any) -> object:
 
 def record(cls: type, base: type) -> Record | None:
     """Read-only: a jax capsule is a legacy one and cannot say it."""
-    if str(base.__module__).startswith("jax.experimental.sparse"):
+    if module_of(base).startswith("jax.experimental.sparse"):
         return Record("stand_in", stand_in=refuse_sparse)
     tracer = getattr(getattr(sys.modules.get("jax"), "core", None), "Tracer", ())
     if issubclass(cls, tracer):

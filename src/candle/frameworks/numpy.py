@@ -6,6 +6,7 @@ import sys
 
 from .._native import _core
 from ..ledger import refuse
+from ..naming import package_of
 from .record import Record
 from .target import Target
 
@@ -68,7 +69,7 @@ def dtype_in(dtype: Any) -> int:
     The ml_dtypes are told by their names: their typestrs say only "two bytes".
     """
     name: str = dtype.type.__name__
-    if dtype.type.__module__.partition(".")[0] != "ml_dtypes" or name not in _NUMBERS:
+    if package_of(dtype.type) != "ml_dtypes" or name not in _NUMBERS:
         code, fact = _lack(dtype)
         refuse("numpy", code, fact, "numpy.ndarray")
     return _NUMBERS[name]
@@ -113,7 +114,7 @@ def has_numbers(x: Any) -> bool:
         return True
     kind = x.dtype.type
     return x.dtype.char in "?bBhHiIlLqQefdFD" or (
-        kind.__module__.partition(".")[0] == "ml_dtypes" and kind.__name__ in _NUMBERS
+        package_of(kind) == "ml_dtypes" and kind.__name__ in _NUMBERS
     )
 
 

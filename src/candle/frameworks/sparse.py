@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..ledger import refuse
+from ..naming import package_of
 from .record import Record
 
 TYPE_CHECKING = False
@@ -16,7 +17,7 @@ def refuse_sparse(x: object) -> NoReturn:
     """Refuse a sparse array: going through it as a sequence would be endless, or quietly slow."""
     cls = type(x)
     fact = "the array is sparse: only some of its elements have memory"
-    refuse("array", "sparse", fact, f"{cls.__module__.partition('.')[0]}.{cls.__name__}")
+    refuse("array", "sparse", fact, f"{package_of(cls)}.{cls.__name__}")
 
 
 def record(cls: type, base: type) -> Record | None:

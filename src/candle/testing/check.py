@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .._native import _core
+from ..naming import module_of
 from . import capsules, ownership
 from .abi import IS_COPIED, IS_SUBBYTE_TYPE_PADDED, READ_ONLY, SLOTS
 from .exchange import exchange_api
@@ -107,8 +108,7 @@ class _Check:
 
     def made(self, findings: list[Finding]) -> Report:
         cls = type(self.obj)
-        module = getattr(cls, "__module__", "builtins")
-        return Report(f"{module}.{cls.__qualname__}", findings)
+        return Report(f"{module_of(cls) or 'builtins'}.{cls.__qualname__}", findings)
 
     def ends_the_process(self) -> bool:
         """Export and drop, elsewhere, before it is done here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from ..naming import package_of
 from .capsules import info
 
 # Others are immutable, or keep a cache of their values: writing under them proves nothing.
@@ -57,8 +58,7 @@ def _memory(x: Any) -> _Block:
 
 
 def _can_write(x: Any) -> bool:
-    module = str(getattr(type(x), "__module__", ""))
-    return module.partition(".")[0] in _WRITABLE and hasattr(x, "__setitem__")
+    return package_of(type(x)) in _WRITABLE and hasattr(x, "__setitem__")
 
 
 def _sees_write(writer: Any, reader: Any) -> bool | None:
