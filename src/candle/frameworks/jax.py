@@ -56,10 +56,20 @@ def _refuse_traced(x: object) -> NoReturn:
 
 
 def _explain(x: Any) -> object:
-    """Refuse deleted arrays; give integers below a byte as numpy's, in a copy: the only way out."""
+    """Refuse deleted and distributed arrays; give integers below a byte as numpy's, in a copy.
+
+    There is no other way out for those.
+    """
     if x.is_deleted():
         refuse(
             "dlpack_versioned", "no_memory", "the array was deleted, or donated to jit", "jax.Array"
+        )
+    devices = x.sharding.num_devices
+    if devices > 1:
+        raise BufferError(
+            f"the jax.Array lies on {devices} devices, and a Tensor on one; take its parts, which "
+            "x.addressable_shards[i].data are, or all of it on one device: "
+            "jax.device_put(x, jax.devices()[0])"
         )
     name = str(x.dtype)
     if name in ("int2", "uint2"):
