@@ -153,6 +153,24 @@ def test_versions_and_padding(path: Path, header: str, version: tuple[int, int])
         assert np.load(path).tolist() == [1, 2, 3]
 
 
+@pytest.mark.parametrize("version", [(1, 0), (2, 0)])
+@pytest.mark.parametrize("shape", ["(3L,)", "(3L, 1L)", "(1, 3L)", "(1L, 3, 1L)"])
+def test_headers_that_python_2_wrote(path: Path, shape: str, version: tuple[int, int]) -> None:
+    path.write_bytes(npy(other(shape=shape), struct.pack("<3i", 1, 2, 3), version))
+    with pytest.warns(UserWarning, match="Python 2"):
+        expected = np.load(path, max_header_size=10_000)
+    for mmap in (True, False):
+        t = candle.load_npy(path, mmap=mmap)
+        assert (t.shape, t.tolist()) == (expected.shape, expected.tolist())
+
+
+@pytest.mark.parametrize("shape", ["(3LL,)", "(3Lx,)", "(L3,)", "(3 L,)", "(3L, L)", "3L"])
+def test_broken_headers_with_an_l(path: Path, shape: str) -> None:
+    path.write_bytes(npy(other(shape=shape), struct.pack("<3i", 1, 2, 3)))
+    with pytest.raises(ValueError, match=r"no Python dict|the shape is 3"):
+        candle.load_npy(path)
+
+
 def test_headers_that_numpy_writes(path: Path) -> None:
     for version in ((1, 0), (2, 0), (3, 0)):
         with path.open("wb") as file:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from children import Child
 
+OTHERS = "load_npz(names=...) loads others"  # what is said beside a member that cannot be loaded
+
 both_ways = pytest.mark.parametrize("mmap", [True, False], ids=["mapped", "read"])
 METHODS = {
     "stored": zipfile.ZIP_STORED,
@@ -126,7 +128,7 @@ def test_others_are_copied_once_with_the_reason(path: Path) -> None:
     assert mappings(path) == 1  # of the bytes
     with candle.strict(), pytest.raises(candle.CopyError) as refused:
         candle.load_npz(path)
-    assert refused.value.__notes__ == [f"this is 'x.npy' of {path}"]
+    assert refused.value.__notes__ == [f"this is 'x.npy' of {path}; {OTHERS}"]
     del refused
     with candle.strict():
         candle.load_npz(path, mmap=False)
@@ -150,7 +152,35 @@ def test_what_candle_has_no_dtype_for(path: Path) -> None:
         np.savez(path, fine=np.zeros(2), x=array)
         with pytest.raises(BufferError, match="NpyFile cannot go") as refused:
             candle.load_npz(path)
-        assert refused.value.__notes__ == [f"this is 'x.npy' of {path}"]
+        assert refused.value.__notes__ == [f"this is 'x.npy' of {path}; {OTHERS}"]
+        assert candle.load_npz(path, names=["fine"])["fine"].tolist() == [0, 0]
+
+
+@both_ways
+def test_arrays_by_name(path: Path, mmap: bool) -> None:
+    """The others may be whatever cannot be loaded; they are not looked at."""
+    others = {
+        "text.npy": npy(np.array(["text"])),
+        "broken.npy": b"nothing",
+        "README": b"x",
+        "x": b"numpy would not call an array so",
+    }
+    zip_of(path, {"y.npy": npy(np.ones(2)), **others, "x.npy": X})
+    for names in (["x", "y"], ("y", "x", "x"), iter(["x", "y"]), {"x": 0, "y": 1}):
+        found = candle.load_npz(path, names=names, mmap=mmap)
+        assert list(found) == ["y", "x"]  # in the order of the file
+        assert found["x"].tolist() == list(range(1000))
+    assert candle.load_npz(path, names=[], mmap=mmap) == {}
+    for absent in ("z", "README", "x.npy", "x.npy.npy", ""):
+        with pytest.raises(ValueError, match=f"it has no array called '{absent}'"):
+            candle.load_npz(path, names=["x", absent], mmap=mmap)
+    for wrong, word in (("x", r"names=\['x'\]"), ([b"x"], "not bytes"), ([1], "not int")):
+        with pytest.raises(TypeError, match=word):
+            candle.load_npz(path, names=wrong, mmap=mmap)  # type: ignore[arg-type]
+    with pytest.raises(BufferError, match="text"):
+        candle.load_npz(path, names=["x", "text"], mmap=mmap)
+    with pytest.raises(ValueError, match=r"'README' is no array; names= loads others"):
+        candle.load_npz(zip_of(path, {"x.npy": X, "README": b"x"}), mmap=mmap)
 
 
 X = npy(np.arange(1000, dtype="<u2"))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from os import PathLike
     from typing import Any
 
@@ -134,7 +134,8 @@ def load_npy(path: Path, device: object = None, *, mmap: bool = True) -> Tensor:
     Parameters
     ----------
     path : path
-        A regular file that numpy's ``save`` wrote, of version 1, 2 or 3, with one array.
+        A regular file that numpy's ``save`` wrote, of version 1, 2 or 3, with one array; by
+        Python 2 too, whose headers have long ints.
     device, mmap
         As for `load_safetensors`.
 
@@ -164,7 +165,9 @@ def load_npy(path: Path, device: object = None, *, mmap: bool = True) -> Tensor:
     return npy.load(path, device, mmap)
 
 
-def load_npz(path: Path, device: object = None, *, mmap: bool = True) -> dict[str, Tensor]:
+def load_npz(
+    path: Path, device: object = None, *, names: Iterable[str] | None = None, mmap: bool = True
+) -> dict[str, Tensor]:
     """Load the arrays of a ``.npz`` file: mapped where they are stored, inflated where compressed.
 
     Parameters
@@ -173,6 +176,9 @@ def load_npz(path: Path, device: object = None, *, mmap: bool = True) -> dict[st
         A zip file that numpy's ``savez`` or ``savez_compressed`` wrote.
     device, mmap
         As for `load_safetensors`.
+    names : iterable of str, optional
+        The arrays that are wanted; other members may be anything, and are not looked at. Default:
+        all, which fails where one cannot be loaded.
 
     Returns
     -------
@@ -185,8 +191,10 @@ def load_npz(path: Path, device: object = None, *, mmap: bool = True) -> dict[st
     Raises
     ------
     ValueError
-        Where the file breaks the format of zip files or of arrays, has two members of one name,
-        members that are no arrays, or encrypted ones.
+        Where the file breaks the format of zip files or of arrays; for two members of one name,
+        those that are no arrays, encrypted ones, and names that it does not have.
+    TypeError
+        For names that are no str.
     BufferError, OSError
         As `load_npy`.
 
@@ -196,4 +204,4 @@ def load_npz(path: Path, device: object = None, *, mmap: bool = True) -> dict[st
     """
     from . import npz
 
-    return npz.load(path, device, mmap)
+    return npz.load(path, device, names, mmap)

@@ -216,7 +216,7 @@ def read_format(take: Callable[[int], bytes], fault: Fault) -> Format:
         raise fault(f"the header has {length} bytes; those of plain arrays have up to {_LIMIT}")
     header = take(length)
     try:
-        entries = ast.literal_eval(str(header, "utf-8" if major == 3 else "latin-1").strip())
+        entries = _evaluated(str(header, "utf-8" if major == 3 else "latin-1").strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
         raise fault(f"the header is no Python dict: {str(error) or type(error).__name__}") from None
     if type(entries) is not dict or entries.keys() != {"descr", "fortran_order", "shape"}:
@@ -240,6 +240,19 @@ def read_format(take: Callable[[int], bytes], fault: Fault) -> Format:
         )
     whole = len(_MAGIC) + 2 + width + length
     return Format(dtype, swapped, fortran, shape, whole)
+
+
+def _evaluated(header: str) -> object:
+    try:
+        return ast.literal_eval(header)
+    except SyntaxError:
+        import re
+
+        # Python 2 wrote its long ints so; no descr that candle has a dtype for has an L.
+        without = re.sub(r"(?<=\d)L\b", "", header)
+        if without == header:
+            raise
+        return ast.literal_eval(without)
 
 
 def _dtype(descr: object, fault: Fault) -> tuple[DType, bool]:

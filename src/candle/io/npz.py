@@ -12,7 +12,7 @@ from .files import File, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from mmap import mmap as Mapping
     from typing import IO, TypeVar
     from zipfile import ZipInfo
@@ -32,15 +32,16 @@ _MOST_DEFLATED = 1032  # bytes that one of deflate's gives at most, and a few
 _AT_ONCE = 1 << 18  # bytes that are inflated at a time
 
 
-def load(path: Path, device: object, mmap: bool) -> dict[str, Tensor]:
-    """Give the arrays of a file."""
+def load(path: Path, device: object, names: Iterable[str] | None, mmap: bool) -> dict[str, Tensor]:
+    """Give the arrays of a file, or those with certain names."""
     where = None if device is None else as_device(device)
+    wanted = None if names is None else _checked(names)
     with (
         File(path) as file,
         open(file.fd, "rb", closefd=False) as opened,
         _unzipped(file.fault, lambda: ZipFile(opened)) as zipped,
     ):
-        members = _members(file, zipped)
+        members = _members(file, zipped, wanted)
         mapping = file.map() if mmap else None
         return {name: _array(file, zipped, info, mapping, where) for name, info in members.items()}
 
@@ -59,20 +60,37 @@ def _unzipped(fault: npy.Fault, function: Callable[[], T]) -> T:
         raise fault(f"the zip file is broken: {error}") from error
 
 
-def _members(file: File, zipped: ZipFile) -> dict[str, ZipInfo]:
+def _checked(names: Iterable[str]) -> frozenset[str]:
+    if isinstance(names, str):
+        raise TypeError(f"names={names!r} is one str; several are wanted: names=[{names!r}]")
+    wanted = tuple(names)
+    for name in wanted:
+        if not isinstance(name, str):
+            raise TypeError(f"names of arrays are str, not {type(name).__name__}")
+    return frozenset(wanted)
+
+
+def _members(file: File, zipped: ZipFile, wanted: frozenset[str] | None) -> dict[str, ZipInfo]:
     found: dict[str, ZipInfo] = {}
     for info in zipped.infolist():
-        name = info.filename
-        if not name.endswith(_SUFFIX):
+        name = info.filename.removesuffix(_SUFFIX)
+        if wanted is not None and name not in wanted:
+            continue
+        if name == info.filename:
+            if wanted is not None:
+                continue  # numpy writes no array under such a name; one may be there beside it
             raise file.fault(
-                f"its member {shown(name)} is no array; take the file apart with zipfile"
+                f"its member {shown(name)} is no array; names= loads others, and zipfile takes the "
+                "file apart"
             )
-        name = name.removesuffix(_SUFFIX)
         if name in found:
             raise file.fault(f"it has two arrays called {shown(name)}")
         if info.flag_bits & _ENCRYPTED:
             raise file.fault(f"its member {shown(name)} is encrypted; decrypt it first")
         found[name] = info
+    missing = sorted((wanted or frozenset()) - found.keys())
+    if missing:
+        raise file.fault(f"it has no array called {shown(missing[0])}")
     return found
 
 
@@ -93,7 +111,9 @@ def _array(
                 return npy.mapped(found, mapping, begin + found.length, device)
             return npy.filled(found, member.fill, device)
     except BufferError as error:
-        error.add_note(f"this is {shown(info.filename)} of {file.name}")
+        error.add_note(
+            f"this is {shown(info.filename)} of {file.name}; load_npz(names=...) loads others"
+        )
         raise
 
 
