@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from candle import frameworks
+from candle.frameworks import registering
 from candle.frameworks.arrival import _Waiting, when_loaded
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def test_folder_without_code(tmp_path: Path, module: str, monkeypatch: pytest.Mo
     del waiting.calls["late_folder"]
 
 
-@pytest.mark.parametrize("teach", [frameworks._teach_collate, frameworks._teach_einops])
+@pytest.mark.parametrize("teach", [registering._with_dataloader, registering._with_einops])
 def test_versions_that_are_made_otherwise(teach: Callable[[ModuleType], None]) -> None:
     """What is not where candle looks for it is left alone."""
     module = ModuleType("of another version")

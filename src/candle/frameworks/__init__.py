@@ -13,15 +13,15 @@ import sys
 from .._native import _core
 from ..ledger import passed_through
 from ..naming import package_of
-from .arrival import when_loaded
+from .registering import register_on_load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
     from typing import Any
 
     from ..dtypes import DType
+    from .file import FrameworkFile
     from .record import Record
     from .target import Target
 
@@ -47,49 +47,53 @@ __all__ = [
     "target_of",
 ]
 
-# First part of a type's module -> the file here that knows it.
-_FILES = {
-    "candle": "own",
-    "cupy": "cupy",
-    "hf_candle": "hf_candle",
-    "jax": "jax",
-    "jaxlib": "jax",
-    "mlx": "mlx",
-    "numpy": "numpy",
-    "paddle": "paddle",
-    "pandas": "pandas",
-    "pyarrow": "arrow",
-    "scipy": "sparse",
-    "sparse": "sparse",
-    "tensorflow": "tensorflow",
-    "torch": "torch",
-}
+# Frameworks, the file here that knows each, the packages that its types are of, and how it is told
+# what it can take: by the file's `demand`, or natively: the core knows it under the same name.
+# None: it is not given tensors under its own name.
+_FRAMEWORKS = (
+    ("torch", "torch", ("torch",), "native"),
+    ("numpy", "numpy", ("numpy",), "native"),
+    ("jax", "jax", ("jax", "jaxlib"), "demand"),
+    ("cupy", "cupy", ("cupy",), "demand"),
+    ("tvm_ffi", "tvm_ffi", ("tvm_ffi",), "demand"),
+    ("tensorflow", "tensorflow", ("tensorflow",), "demand"),
+    ("paddle", "paddle", ("paddle",), "demand"),
+    ("mlx", "mlx", ("mlx",), "demand"),
+    ("warp", "warp", ("warp",), "demand"),
+    ("hf_candle", "hf_candle", ("hf_candle",), "demand"),
+    ("candle", "own", ("candle",), "native"),
+    ("pyarrow", "arrow", ("pyarrow",), None),
+    ("pandas", "pandas", ("pandas",), None),
+    ("scipy", "sparse", ("scipy",), None),
+    ("sparse", "sparse", ("sparse",), None),
+)
+
+_FILES = {name: file for name, file, _, _ in _FRAMEWORKS}
+# Package of a type -> its framework.
+_OF_PACKAGE = {package: name for name, _, packages, _ in _FRAMEWORKS for package in packages}
+_DEMANDING = tuple(name for name, _, _, told in _FRAMEWORKS if told == "demand")
+
+# Those whose tensors can be asked for by name.
+TARGETS = tuple(name for name, _, _, told in _FRAMEWORKS if told is not None)
+
+# Protocols instead of frameworks: the core knows what they can express.
+_PROTOCOLS = ("dlpack", "dlpack_legacy")
+_BY_ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")  # all take `__arrow_c_array__`
+
+# Whoever may be asked of what would happen on the way to them.
+CONSUMERS = ("candle", "numpy", "torch", *_PROTOCOLS, *_DEMANDING, *_BY_ARROW)
+
+# Their objects ask for what candle offers in Python, though of some nothing has to be known here.
+passed_through.update((*_OF_PACKAGE, "arro3", "datasets", "duckdb", "nanoarrow", "polars"))
 
 
-# With them those that are Python and ask for what candle offers, though nothing has to be known of
-# them.
-passed_through.update((*_FILES, "arro3", "datasets", "duckdb", "nanoarrow", "polars"))
-
-# Those whose tensors can be asked for by name -> the file here that gives them.
-_TARGETS = {
-    "torch": "torch",
-    "numpy": "numpy",
-    "jax": "jax",
-    "cupy": "cupy",
-    "tvm_ffi": "tvm_ffi",
-    "tensorflow": "tensorflow",
-    "paddle": "paddle",
-    "mlx": "mlx",
-    "warp": "warp",
-    "hf_candle": "hf_candle",
-    "candle": "own",
-}
-
-
-def _file(name: str) -> object:
-    module = f"{__name__}.{name}"
+def _file(framework: str) -> FrameworkFile:
+    """Import the file here that knows a framework."""
+    module = f"{__name__}.{_FILES[framework]}"
     __import__(module)
-    return sys.modules[module]
+    loaded: Any = sys.modules[module]
+    file: FrameworkFile = loaded
+    return file
 
 
 def _root(base: type) -> str:
@@ -107,11 +111,11 @@ def recognise(cls: type) -> Record | None:
     A subclass that a user wrote counts as its framework's.
     """
     for base in cls.__mro__[:-1]:
-        name = _FILES.get(_root(base))
-        if name is not None:
-            record: Record | None = _file(name).record(cls, base)  # type: ignore[attr-defined]
-            if record is not None:
-                return record
+        name = _OF_PACKAGE.get(_root(base))
+        record = None if name is None else getattr(_file(name), "record", None)
+        found: Record | None = None if record is None else record(cls, base)
+        if found is not None:
+            return found
     return None
 
 
@@ -121,33 +125,17 @@ def load_door(name: str) -> tuple[object, object, object, object]:
     Its exchange table, its Demand, who tells of read-only copies, and who names its current stream
     where the table does not.
     """
-    door: tuple[object, object, object, object] = _file(name).door()  # type: ignore[attr-defined]
-    return door
-
-
-TARGETS = tuple(_TARGETS)
-
-# Those whose file says what they take; of others it is the native core that knows.
-_DEMANDS = ("jax", "cupy", "tvm_ffi", "tensorflow", "paddle", "mlx", "warp", "hf_candle")
-_NATIVE = ("numpy", "torch", "dlpack", "dlpack_legacy")
-_ARROW = ("arrow", "pyarrow", "polars", "duckdb", "nanoarrow")  # all take `__arrow_c_array__`
-
-# Whoever may be asked of what would happen on the way to them.
-CONSUMERS = ("candle", *_NATIVE, *_DEMANDS, *_ARROW)
-
-# Where each framework's examples and hazards are told of.
-_TOLD = {**_TARGETS, "pyarrow": "arrow"}
+    return _file(name).door()
 
 
 def known() -> tuple[str, ...]:
-    """Name the frameworks that candle can tell more of, candle last."""
-    return tuple(_TOLD)
+    """Name the frameworks that candle can tell more of."""
+    return (*TARGETS, "pyarrow")
 
 
 def examples(name: str) -> dict[str, Any]:
     """Import a framework, and make tensors of it that differ in what consumers make of them."""
-    made: dict[str, Any] = _file(_TOLD[name]).examples()  # type: ignore[attr-defined]
-    return made
+    return _file(name).examples()
 
 
 def hazards(name: str, trial: Callable[[Callable[[], str]], str]) -> list[str]:
@@ -159,7 +147,7 @@ def hazards(name: str, trial: Callable[[Callable[[], str]], str]) -> list[str]:
     trial : callable
         Calls a function in a process of its own: what it returned, or how it ended.
     """
-    found: list[str] = getattr(_file(_TOLD[name]), "hazards", lambda trial: [])(trial)
+    found: list[str] = getattr(_file(name), "hazards", lambda trial: [])(trial)
     return found
 
 
@@ -184,7 +172,7 @@ def target_of(framework: object) -> Target:
     root = name_of(framework, TARGETS)
     found = _found.get(root)
     if found is None:
-        found = _found[root] = _file(_TARGETS[root]).target()  # type: ignore[attr-defined]
+        found = _found[root] = _file(root).target()
     return found
 
 
@@ -212,21 +200,22 @@ def name_of(framework: object, choice: tuple[str, ...]) -> str:
 
 def dtype_for(name: str, dtype: DType) -> object:
     """Give a framework's own dtype for one of candle's; BufferError where it has none."""
-    found: object = _file(_TARGETS[name]).dtype_for(dtype)  # type: ignore[attr-defined]
-    return found
+    return _file(name).dtype_for(dtype)
 
 
 def has_numbers(x: object) -> bool:
     """Tell an array or number of numpy's that candle has no dtype for from everything else."""
-    return bool(_file("numpy").has_numbers(x))  # type: ignore[attr-defined]
+    from .numpy import has_numbers
+
+    return has_numbers(x)
 
 
 def kind_of(cls: type) -> str | None:
     """Name the framework that a type of tensors, or of a subclass of them, belongs to."""
     for base in cls.__mro__[:-1]:
-        root = _root(base)
-        if root in _FILES or root in _TARGETS:
-            return {"jaxlib": "jax"}.get(root, root)
+        name = _OF_PACKAGE.get(_root(base))
+        if name is not None:
+            return name
     return None
 
 
@@ -236,10 +225,7 @@ def is_more_than_memory(cls: type) -> bool:
     So are those of libraries that candle does not know.
     """
     kind = kind_of(cls)
-    if kind is None:
-        return True
-    name = _FILES.get(kind)
-    return name is not None and getattr(_file(name), "MORE_THAN_MEMORY", False)
+    return kind is None or getattr(_file(kind), "MORE_THAN_MEMORY", False)
 
 
 def has_stand_in(cls: type) -> bool:
@@ -257,8 +243,7 @@ def detacher(cls: type) -> Callable[[Any], Any] | None:
     """Give what takes tensors of a type out of autograd; None where they are never part of it."""
     kind = kind_of(cls)
     if kind in ("paddle", "torch") and kind in sys.modules:
-        detached: Callable[[Any], Any] = _file(kind).detached  # type: ignore[attr-defined]
-        return detached
+        return _file(kind).detached
     return None
 
 
@@ -275,7 +260,7 @@ def work_stream(index: int) -> object:
     """
     for name in ("torch", "cupy"):
         if name in sys.modules:
-            stream: object = _file(name).work_stream(index)  # type: ignore[attr-defined]
+            stream = _file(name).work_stream(index)
             if stream is not None:
                 return stream
     return None
@@ -291,17 +276,14 @@ def is_array_of_one(cls: type) -> bool:
 
 def door_of(name: str) -> str | _core.Demand:
     """Say what a consumer takes: its Demand, or the name that the native core knows it by."""
-    if name in _ARROW:
+    if name in _BY_ARROW:
         return "arrow"
-    if name in _NATIVE:
-        return name
-    takes: _core.Demand = _file(name).demand()  # type: ignore[attr-defined]
-    return takes
+    return _file(name).demand() if name in _DEMANDING else name
 
 
 def device_of(name: str) -> str | None:
     """Name the device to which a consumer takes the host's tensors; None where it leaves them."""
-    if name not in _DEMANDS:
+    if name not in _DEMANDING:
         return None
     device: str | None = getattr(_file(name), "DEVICE", None)
     return device
@@ -310,7 +292,7 @@ def device_of(name: str) -> str | None:
 def owner(x: object) -> object:
     """Give what a framework's tensor says that its memory belongs to, or None."""
     for base in type(x).__mro__[:-1]:
-        name = _FILES.get(_root(base))
+        name = _OF_PACKAGE.get(_root(base))
         found = None if name is None else getattr(_file(name), "owner", None)
         if found is not None:
             belongs: object = found(x)
@@ -319,12 +301,15 @@ def owner(x: object) -> object:
 
 
 def _numpy_in(dtype: object) -> int:
-    number: int = _file("numpy").dtype_in(dtype)  # type: ignore[attr-defined]
-    return number
+    from .numpy import dtype_in
+
+    return dtype_in(dtype)
 
 
 def _numpy_out(number: int) -> object:
-    return _file("numpy").dtype_out(number)  # type: ignore[attr-defined]
+    from .numpy import dtype_out
+
+    return dtype_out(number)
 
 
 _core.register(
@@ -334,35 +319,4 @@ _core.register(
     numpy_in=_numpy_in,
     numpy_out=_numpy_out,
 )
-
-
-def _collate(batch: Any, **options: Any) -> Any:
-    made: Any = _file("torch").collated(batch, **options)  # type: ignore[attr-defined]
-    return made
-
-
-def _teach_collate(module: ModuleType) -> None:
-    """Tell torch's DataLoader how samples that are Tensors make a batch: in every process alike."""
-    functions = getattr(module, "default_collate_fn_map", None)
-    if isinstance(functions, dict):
-        functions[_core.Tensor] = _collate
-
-
-def _teach_einops(module: ModuleType) -> None:
-    """Add candle to the kinds of tensors that einops knows."""
-    base = getattr(module, "AbstractBackend", None)
-    if isinstance(base, type):
-        # It looks among the subclasses, which nothing else keeps.
-        module.CandleBackend = _file("einops").backend(base)  # type: ignore[attr-defined]
-
-
-when_loaded("einops._backends", _teach_einops)
-when_loaded("torch.utils.data._utils.collate", _teach_collate)
-
-
-def _teach_format(module: ModuleType) -> None:
-    """Tell HuggingFace datasets of the format "candle"."""
-    _file("datasets").register(module)  # type: ignore[attr-defined]
-
-
-when_loaded("datasets.formatting", _teach_format)
+register_on_load()

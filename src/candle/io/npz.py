@@ -63,11 +63,11 @@ def _unzipped(fault: npy.Fault, function: Callable[[], T]) -> T:
 def _checked(names: Iterable[str]) -> frozenset[str]:
     if isinstance(names, str):
         raise TypeError(f"names={names!r} is one str; several are wanted: names=[{names!r}]")
-    wanted = tuple(names)
-    for name in wanted:
+    given: tuple[object, ...] = tuple(names)
+    for name in given:
         if not isinstance(name, str):
             raise TypeError(f"names of arrays are str, not {type(name).__name__}")
-    return frozenset(wanted)
+    return frozenset(str(name) for name in given)
 
 
 def _members(file: File, zipped: ZipFile, wanted: frozenset[str] | None) -> dict[str, ZipInfo]:
