@@ -60,10 +60,10 @@ def _unzipped(fault: npy.Fault, function: Callable[[], T]) -> T:
         raise fault(f"the zip file is broken: {error}") from error
 
 
-def _checked(names: Iterable[str]) -> frozenset[str]:
+def _checked(names: Iterable[object]) -> frozenset[str]:
     if isinstance(names, str):
         raise TypeError(f"names={names!r} is one str; several are wanted: names=[{names!r}]")
-    given: tuple[object, ...] = tuple(names)
+    given = tuple(names)
     for name in given:
         if not isinstance(name, str):
             raise TypeError(f"names of arrays are str, not {type(name).__name__}")
