@@ -196,10 +196,10 @@ class Conversion(Wanted):
         """Share a tensor again, after a refusal: detached, in better words, or later."""
         try:
             if self.copy is False:
-                result = self.share_or_raise(self.seen(x))
+                result = self.share_or_raise(self.taken(x))
             else:
                 with trying():
-                    result = self.target.share(self.seen(x))
+                    result = self.target.share(self.taken(x))
         except CopyError:
             if self.copy is False:
                 raise

@@ -6,12 +6,13 @@ from . import frameworks
 from ._native import _core
 from .devices import as_device, cpu
 from .dtypes import as_dtype, uint8
+from .leaves import Leaf, Span, is_filled, overlapping, view_of
 from .ledger import trying
 from .plan import CopyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from ._native._core import Tensor
@@ -63,15 +64,15 @@ class Wanted:
         self.done: dict[int, Any] = {} if done is None else done
         self.deferred = False  # whether a first walk has met what has to be copied
 
-    def plain(self, x: Any) -> Any:
+    def detached(self, x: Any) -> Any:
         """Give a tensor that is no part of autograd, where that was asked for."""
-        detached = frameworks.detacher(type(x)) if self.detach else None
-        return x if detached is None else detached(x)
+        detach = frameworks.detacher(type(x)) if self.detach else None
+        return x if detach is None else detach(x)
 
-    def seen(self, x: Any) -> Tensor:
-        """See a tensor's own memory."""
+    def taken(self, x: Any) -> Tensor:
+        """Take a tensor in, over its own memory."""
         try:
-            return _core.shared(self.plain(x))
+            return _core.shared(self.detached(x))
         except BufferError as error:
             reasons = getattr(getattr(error, "plan", None), "reasons", ())
             if any(reason.code == "requires_grad" for reason in reasons):
@@ -87,211 +88,144 @@ class Failed(Exception):
     """A tensor, and what was raised over it."""
 
 
-class _Leaf:
-    """A tensor that may have to be copied, the memory it shows, and what it needs."""
+class _Task:
+    """One copy that is to be made.
 
-    __slots__ = ("dtype", "high", "low", "needs_copy", "own_copy", "t", "x")
+    Attributes
+    ----------
+    nbytes : int
+        What it takes, for the progress that is shown.
+    x : object
+        The tensor that is named if it fails.
+    make : callable
+        Makes it, given the `Copies` that it is one of.
+    """
 
-    def __init__(self, x: Any, t: Tensor, dtype: DType | None) -> None:
+    __slots__ = ("make", "nbytes", "x")
+
+    def __init__(self, nbytes: int, x: Any, make: Callable[[Copies], object]) -> None:
+        self.nbytes: int = nbytes
         self.x: Any = x
-        self.t: Tensor = t
-        self.dtype: DType | None = dtype  # that it is cast to
-        self.needs_copy: bool = dtype is not None
-        self.own_copy: bool = t.dtype.bits * t.dtype.lanes < 8 or not t.size
-        self.low: int = t.data_ptr()
-        self.high: int = self.low
-        for extent, stride in zip(t.shape, t.stride, strict=True):
-            reach = (extent - 1) * stride * t.itemsize if t.size else 0
-            self.low += min(reach, 0)
-            self.high += max(reach, 0)
-        self.high += t.itemsize if t.size else 0
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether it shows every byte from its first to its last."""
-        t = self.t
-        step = 1
-        for stride, extent in sorted(zip(map(abs, t.stride), t.shape, strict=True)):
-            if extent > 1 and stride != step:
-                return False
-            step *= extent
-        return True
-
-    @property
-    def once(self) -> tuple[slice, ...]:
-        """The index of what it shows once: an axis of stride 0 shows the same elements again."""
-        return tuple([slice(None if stride else 1) for stride in self.t.stride])
-
-    @property
-    def sight(self) -> tuple[object, ...]:
-        """What two tensors have in common that show the same elements in the same way."""
-        t = self.t
-        return t.device, t.data_ptr(), t.shape, t.stride, t.dtype
-
-    @property
-    def order(self) -> tuple[object, ...]:
-        """Where its memory is among others that could be copied together with it."""
-        return *self.t.device.dlpack, -1 if self.dtype is None else self.t.dtype.id, self.low
-
-
-class _Span:
-    """A range of memory on the host, and who keeps it alive."""
-
-    __slots__ = ("__array_interface__", "_kept")
-
-    def __init__(self, low: int, high: int, read_only: bool, kept: object) -> None:
-        self.__array_interface__ = {
-            "data": (low, read_only),
-            "shape": (high - low,),
-            "typestr": "|u1",
-            "version": 3,
-        }
-        self._kept = kept
+        self.make: Callable[[Copies], object] = make
 
 
 class Copies:
-    """The tensors of a tree, grouped by memory; `make` copies those that need it."""
+    """The tensors of a tree, grouped by memory: shared if they can be, else planned to be copied.
+
+    `make` carries the plan out. What becomes of each tensor is written down in ``wanted.done``.
+    """
 
     def __init__(self, wanted: Wanted, xs: list[Any]) -> None:
         self.wanted = wanted
         self.target: Target = wanted.target
         self.done: dict[int, Any] = wanted.done
-        self.seen: dict[tuple[object, ...], Any] = {}
-        # Bytes, a tensor, and what to do with what.
-        self.work: list[tuple[int, Any, Callable[..., object], Any]] = []
+        self.copied: dict[tuple[object, ...], Any] = {}  # a leaf's view -> what became of it
+        self.tasks: list[_Task] = []
         leaves = []
         with trying():
             for x in xs:
                 try:
-                    leaf = self.look_at(x)
+                    leaf = self.share_or_defer(x)
                 except BufferError as error:
                     raise Failed(x, error) from None
                 if leaf is not None:
                     leaves.append(leaf)
-        for group in _overlapping(leaves):
+        for group in overlapping(leaves):
             self.plan(group)
 
     def make(self) -> None:
-        """Make them; Failed says over which tensor."""
-        with _Progress(sum(each[0] for each in self.work)) as advance:
-            for size, x, do, what in self.work:
+        """Make the copies; Failed says over which tensor."""
+        with _Progress(sum(task.nbytes for task in self.tasks)) as advance:
+            for task in self.tasks:
                 try:
-                    do(self, what)
+                    task.make(self)
                 except BufferError as error:
-                    raise Failed(x, error) from None
-                advance(size)
+                    raise Failed(task.x, error) from None
+                advance(task.nbytes)
 
-    def look_at(self, x: Any) -> _Leaf | None:
-        """Share a tensor if that is all it needs; None where it goes its own way.
+    # What is to be copied, and how.
+
+    def share_or_defer(self, x: Any) -> Leaf | None:
+        """Share a tensor if that is all it needs; None where it is copied as it comes in.
 
         In a context in which a CopyError leads to another try.
         """
         wanted, target = self.wanted, self.target
         try:
             # After a first walk it has been told that this came in.
-            t = _core.quietly(wanted.seen, x) if wanted.deferred else wanted.seen(x)
+            t = _core.quietly(wanted.taken, x) if wanted.deferred else wanted.taken(x)
         except CopyError as error:  # its memory does not hold its elements as they are
-            plain = wanted.plain(x)
-            self.work.append((error.plan.nbytes, x, Copies.copy_alone, (x, plain)))
+            source = wanted.detached(x)
+            self.add(error.plan.nbytes, x, lambda copies: copies.copy_coming_in(x, source))
             return None
         dtype = wanted.dtype_for(t)
-        leaf = _Leaf(x, t, None if dtype is t.dtype else dtype)
+        leaf = Leaf(x, t, None if dtype is t.dtype else dtype)
         if wanted.copy or wanted.device not in (None, t.device):
             leaf.needs_copy = True
         if leaf.needs_copy or id(x) in self.done:
             return leaf
         if isinstance(x, target.types):
-            self.done[id(x)] = wanted.plain(x)
+            self.done[id(x)] = wanted.detached(x)
             return leaf
         try:
             self.done[id(x)] = target.share(t)
         except CopyError as error:
             leaf.needs_copy = True
             if not _LAYOUT.isdisjoint(reason.code for reason in error.plan.reasons):
-                leaf.own_copy = True
+                leaf.by_itself = True
         return leaf
 
-    def plan(self, group: list[_Leaf]) -> None:
+    def plan(self, group: list[Leaf]) -> None:
         """Decide how tensors that show one range of memory are copied."""
-        together = [leaf for leaf in group if not leaf.own_copy] if self.target.views else []
+        together = [leaf for leaf in group if not leaf.by_itself] if self.target.views else []
         if (
             len(together) > 1
             and any(leaf.needs_copy for leaf in together)
-            and self.add_together(together)
+            and self.plan_together(together)
         ):
-            group = [leaf for leaf in group if leaf.own_copy]
+            group = [leaf for leaf in group if leaf.by_itself]
         for leaf in group:
             if leaf.needs_copy:
-                self.add_alone(leaf)
+                self.plan_alone(leaf)
 
-    def add_together(self, leaves: list[_Leaf]) -> bool:
+    def plan_together(self, leaves: list[Leaf]) -> bool:
         """Plan to copy tensors so that they go on sharing memory, if that can be done."""
-        low = leaves[0].low
-        high = max(leaf.high for leaf in leaves)
         first = leaves[0]
+        low, high = first.low, max(leaf.high for leaf in leaves)
         if first.dtype is not None and any((leaf.low - low) % first.t.itemsize for leaf in leaves):
             return False
-        if _is_filled(leaves, high):
-            t = self.memory(leaves, low, high)
-            if t is None:
+        if is_filled(leaves, high):
+            span = self.memory(leaves, low, high)
+            if span is None:
                 return False
-            self.work.append((high - low, first.x, Copies.copy_together, (leaves, t, low)))
+            self.add(high - low, first.x, lambda copies: copies.copy_span(leaves, span, low))
             return True
         wanted = self.wanted
         read_only = self.target.demand is not None and any(leaf.t.readonly for leaf in leaves)
         copied = wanted.copy or first.dtype is not None or read_only
-        on_host = first.t.device.on_host and self.place_of(first.t) in (None, cpu)
+        on_host = first.t.device.on_host and self.device_for(first.t) in (None, cpu)
         if not copied or not on_host:
             return False
-        shown = sum({leaf.sight: leaf.t[leaf.once].nbytes for leaf in leaves}.values())
+        shown = sum({leaf.view: leaf.t[leaf.without_repeats].nbytes for leaf in leaves}.values())
         if shown < LEAST_SHOWN * (high - low):
             return False
-        self.work.append((shown, first.x, Copies.copy_each_into_one, (leaves, low, high)))
+        self.add(shown, first.x, lambda copies: copies.copy_into_one_block(leaves, low, high))
         return True
 
-    def add_alone(self, leaf: _Leaf) -> None:
+    def plan_alone(self, leaf: Leaf) -> None:
         """Plan to copy a tensor by itself."""
-        self.work.append((leaf.t.nbytes, leaf.x, Copies.copy_once, leaf))
+        self.add(leaf.t.nbytes, leaf.x, lambda copies: copies.copy_once(leaf))
 
-    def copy_once(self, leaf: _Leaf) -> None:
-        """Copy a tensor by itself; those that show the same become the same object."""
-        known = self.seen.get(leaf.sight)
-        if known is not None:
-            self.done[id(leaf.x)] = known
-            return
-        self.seen[leaf.sight] = self.copy_alone((leaf.x, leaf.t))
+    def add(self, nbytes: int, x: Any, make: Callable[[Copies], object]) -> None:
+        """Plan one copy; `make` holds no reference to this object, which holds it."""
+        self.tasks.append(_Task(nbytes, x, make))
 
-    def copy_alone(self, what: tuple[Any, Any]) -> Any:
-        """Copy a tensor by itself, given what is seen of it too, or else how it can be read."""
-        x, source = what
-        wanted = self.wanted
-        dtype = wanted.dtype
-        seen = isinstance(source, _core.Tensor)
-        if wanted.dtypes:
-            source = source if seen else _asarray(source)
-            dtype = wanted.dtype_for(source)
-        t = source
-        if not (seen and wanted.shares_only):
-            device = self.place_of(source) if seen else wanted.device
-            t = _asarray(source, dtype=dtype, device=device, copy=wanted.copy)
-        self.done[id(x)] = result = self.target.give(t, None)
-        return result
-
-    def place_of(self, t: Tensor) -> Device | None:
-        """Say where a copy is made: at once where it is wanted, or where the framework has memory.
-
-        None: where the tensor is.
-        """
-        if self.wanted.device is None and not self.target.devices and not t.device.on_host:
-            return cpu
-        return self.wanted.device
-
-    def memory(self, leaves: list[_Leaf], low: int, high: int) -> Tensor | None:
-        """See a range of memory as elements of the one dtype that is cast, else as bytes."""
+    def memory(self, leaves: list[Leaf], low: int, high: int) -> Tensor | None:
+        """Give a range of memory as elements of the one dtype that is cast, else as bytes."""
         first = leaves[0].t
         if first.device.on_host:
             read_only = any(leaf.t.readonly for leaf in leaves)
-            t = _core.quietly(_asarray, _Span(low, high, read_only, leaves))
+            t = _core.quietly(_asarray, Span(low, high, read_only, leaves))
         else:  # only a tensor over all of it can stand for it
             whole = next((leaf.t for leaf in leaves if leaf.t.nbytes == high - low), None)
             if whole is None or not (whole.is_contiguous() or whole.is_fortran_contiguous()):
@@ -300,33 +234,61 @@ class Copies:
             t = _core.reinterpret(flat, uint8.id)
         return t if leaves[0].dtype is None else _core.reinterpret(t, first.dtype.id)
 
-    def copy_together(self, what: tuple[list[_Leaf], Tensor, int]) -> None:
+    def device_for(self, t: Tensor) -> Device | None:
+        """Say where a copy is made: at once where it is wanted, or where the framework has memory.
+
+        None: where the tensor is.
+        """
+        if self.wanted.device is None and not self.target.devices and not t.device.on_host:
+            return cpu
+        return self.wanted.device
+
+    # The copies themselves.
+
+    def copy_coming_in(self, x: Any, source: Any) -> None:
+        """Copy a tensor that cannot be taken in as it is."""
+        wanted = self.wanted
+        dtype = wanted.dtype
+        if wanted.dtypes:
+            source = _asarray(source)
+            dtype = wanted.dtype_for(source)
+        t = _asarray(source, dtype=dtype, device=wanted.device, copy=wanted.copy)
+        self.done[id(x)] = self.target.give(t, None)
+
+    def copy_once(self, leaf: Leaf) -> None:
+        """Copy a tensor by itself; those that show the same become the same object."""
+        if leaf.view not in self.copied:
+            t = leaf.t
+            if not self.wanted.shares_only:
+                dtype, device = self.wanted.dtype_for(t), self.device_for(t)
+                t = _asarray(t, dtype=dtype, device=device, copy=self.wanted.copy)
+            self.copied[leaf.view] = self.target.give(t, None)
+        self.done[id(leaf.x)] = self.copied[leaf.view]
+
+    def copy_span(self, leaves: list[Leaf], span: Tensor, low: int) -> None:
         """Copy a range of memory, and give the tensors as views of the copy."""
-        leaves, t, low = what
-        wanted, target = self.wanted, self.target
-        dtype = leaves[0].dtype
-        block = t
-        device = self.place_of(t)
-        if device is not None or not wanted.shares_only:
-            block = _asarray(t, dtype=dtype, device=device, copy=wanted.copy)
-        if target.demand is not None and block.readonly:
-            if target.tell is not None:
-                target.tell()
-            block = _core.conform(block, target.demand, None)
+        block = span
+        device = self.device_for(span)
+        if device is not None or not self.wanted.shares_only:
+            dtype = leaves[0].dtype
+            block = _asarray(span, dtype=dtype, device=device, copy=self.wanted.copy)
+        if self.target.demand is not None and block.readonly:
+            self.tell_read_only()
+            block = _core.conform(block, self.target.demand, None)
         self.give_views(leaves, block, low)
 
-    def copy_each_into_one(self, what: tuple[list[_Leaf], int, int]) -> None:
+    def copy_into_one_block(self, leaves: list[Leaf], low: int, high: int) -> None:
         """Copy tensors, and give them as views of one block; what none of them shows is 0 there."""
-        leaves, low, high = what
         first = leaves[0]
         if first.dtype is None:
             block = _core.empty((high - low,), uint8.id)
         else:
             block = _core.empty(((high - low) // first.t.itemsize,), first.dtype.id)
         _core.fill(block, 0)
-        for leaf in {leaf.sight: leaf for leaf in leaves}.values():
-            copy = self.copy_of(leaf.t[leaf.once], leaf.dtype)
-            _core.quietly(_core.copy_into, _view_of(block, leaf, low)[leaf.once], copy)
+        for leaf in {leaf.view: leaf for leaf in leaves}.values():
+            copy = self.copy_of(leaf.t[leaf.without_repeats], leaf.dtype)
+            place = view_of(block, leaf, low)[leaf.without_repeats]
+            _core.quietly(_core.copy_into, place, copy)
         self.give_views(leaves, block, low)
 
     def copy_of(self, t: Tensor, dtype: DType | None) -> Tensor:
@@ -334,51 +296,22 @@ class Copies:
         demand = self.target.demand
         if self.wanted.copy or dtype is not None or demand is None:
             return _asarray(t, dtype=dtype, copy=self.wanted.copy)
-        if self.target.tell is not None:
-            self.target.tell()
+        self.tell_read_only()
         return _core.conform(_core.frozen(t), demand, None)
 
-    def give_views(self, leaves: list[_Leaf], block: Tensor, low: int) -> None:
+    def tell_read_only(self) -> None:
+        """Tell that read-only memory is copied, where the framework's users are told."""
+        if self.target.tell is not None:
+            self.target.tell()
+
+    def give_views(self, leaves: list[Leaf], block: Tensor, low: int) -> None:
         """Give tensors as views of the copy of the memory that they show."""
         for leaf in leaves:
             try:
                 with trying():
-                    self.done[id(leaf.x)] = self.target.share(_view_of(block, leaf, low))
+                    self.done[id(leaf.x)] = self.target.share(view_of(block, leaf, low))
             except CopyError:  # a layout that the framework does not have
                 self.copy_once(leaf)
-
-
-def _view_of(block: Tensor, leaf: _Leaf, low: int) -> Tensor:
-    """See in a copy of memory what a tensor shows of the memory, which began at `low`."""
-    t = leaf.t
-    elements, begin = block, low
-    if leaf.dtype is None:
-        elements = _core.reinterpret(block[leaf.low - low : leaf.high - low], t.dtype.id)
-        begin = leaf.low
-    return _core.restride(elements, t.shape, t.stride, (t.data_ptr() - begin) // t.itemsize)
-
-
-def _is_filled(leaves: list[_Leaf], high: int) -> bool:
-    """Tell whether the dense ones, in order of memory, show all between the ends of all."""
-    reach = leaves[0].low
-    for leaf in leaves:
-        if leaf.low <= reach and leaf.is_dense:
-            reach = max(reach, leaf.high)
-    return reach == high
-
-
-def _overlapping(leaves: list[_Leaf]) -> Iterator[list[_Leaf]]:
-    """Group tensors whose ranges of memory overlap; those of each group by where they begin."""
-    group: list[_Leaf] = []
-    high = 0
-    for leaf in sorted(leaves, key=lambda leaf: leaf.order):
-        if group and (leaf.order[:-1] != group[0].order[:-1] or leaf.low >= high):
-            yield group
-            group = []
-        high = max(high, leaf.high) if group else leaf.high
-        group.append(leaf)
-    if group:
-        yield group
 
 
 class _Progress:

@@ -28,7 +28,7 @@ LINES = (
     ("views", "doors"),
     ("tensor", "delegating"),
     ("operators", "numpy_protocols", "reductions", "hf_methods"),
-    ("explain", "memory", "trees", "copies", "convert", "accepting"),
+    ("explain", "memory", "trees", "leaves", "copies", "convert", "accepting"),
     ("sharing", "hf", "mpi", "io", "array_api"),
     ("utils",),
     ("__init__",),
