@@ -9,6 +9,7 @@ copy; where memory cannot be shared it copies, and says why.
 
 from __future__ import annotations
 
+from . import advanced_indexing as _advanced_indexing  # noqa: F401  (registers what the core asks)
 from . import cuda as _cuda  # noqa: F401  (registers who copies on devices)
 from . import frameworks as _frameworks  # noqa: F401  (registers what the core asks)
 from . import hf as _hf  # noqa: F401  (so that candle.hf is there)

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["attach", "put"]
+__all__ = ["attach", "attach_one"]
 
 _OF_THE_CLASS = (
     "__module__",
@@ -26,10 +26,10 @@ def attach(methods: type) -> None:
     """Move everything that a class body defines onto `Tensor`."""
     for name, value in vars(methods).items():
         if name not in _OF_THE_CLASS:
-            put(name, value)
+            attach_one(name, value)
 
 
-def put(name: str, value: Any) -> None:
+def attach_one(name: str, value: Any) -> None:
     """Make a function or property an attribute of `Tensor`, under its name there."""
     function = getattr(value, "fget", value)
     function.__name__ = name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import index
 
 from ._native._core import Tensor
-from .attaching import attach, put
+from .attaching import attach, attach_one
 from .delegating import delegate
 from .dtypes import uint32
 
@@ -159,5 +159,5 @@ class _Methods(Tensor):
 
 
 for _name, _function in _UNARY.items():
-    put(_name, _unary(_function))
+    attach_one(_name, _unary(_function))
 attach(_Methods)

@@ -1,4 +1,4 @@
-"""Tensor's operators, and indices that make no view: computed where the memory is."""
+"""Tensor's operators: computed where the memory is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 from . import frameworks
 from ._native import _core
 from ._native._core import Tensor
-from .attaching import put
+from .attaching import attach_one
 from .creation import device_or, full
 from .delegating import called, number_like
 from .dtypes import complex128, float32, float64, int64
@@ -64,19 +64,19 @@ def _of_list(t: Tensor, items: Any) -> Tensor:
 
 def _binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def operate(self: Tensor, other: Any) -> Any:
-        quick = _on_host(function, self, other)  # the same as below, in a hurry
-        if quick is not None:
-            return quick
         other = _operand(self, other)
         return other if other is NotImplemented else _computed(function, self, other)
 
     return operate
 
 
-def _plain(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _quick_binary(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Give the same for operators that the native core carries out where both are on the host."""
+    operate_anywhere = _binary(function)
+
     def operate(self: Tensor, other: Any) -> Any:
-        other = _operand(self, other)
-        return other if other is NotImplemented else _computed(function, self, other)
+        quick = _on_host(function, self, other)
+        return operate_anywhere(self, other) if quick is None else quick
 
     return operate
 
@@ -117,7 +117,7 @@ def _unary(function: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    compare = _binary(function)
+    compare = _quick_binary(function)
     whatever = {"eq": False, "ne": True}.get(function.__name__)  # of what cannot be equal
 
     def operate(self: Tensor, other: Any) -> Any:
@@ -166,47 +166,14 @@ for _name in (
     *("and", "or", "xor", "lshift", "rshift"),
 ):
     _function = getattr(operator, f"__{_name}__")
-    put(f"__{_name}__", _plain(_function) if _name == "matmul" else _binary(_function))
-    put(f"__r{_name}__", _reflected(_function))
-    put(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
-put("__divmod__", _plain(divmod))
-put("__rdivmod__", _reflected(divmod))
+    attach_one(
+        f"__{_name}__", _binary(_function) if _name == "matmul" else _quick_binary(_function)
+    )
+    attach_one(f"__r{_name}__", _reflected(_function))
+    attach_one(f"__i{_name}__", _in_place(getattr(operator, f"__i{_name}__")))
+attach_one("__divmod__", _binary(divmod))
+attach_one("__rdivmod__", _reflected(divmod))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    put(f"__{_name}__", _comparison(getattr(operator, f"__{_name}__")))
+    attach_one(f"__{_name}__", _comparison(getattr(operator, f"__{_name}__")))
 for _name in ("neg", "pos", "abs", "invert"):
-    put(f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))
-
-
-# Indices that make no view.
-
-
-def _check_index(index: Any) -> None:
-    for item in index if isinstance(index, tuple) else (index,):
-        if isinstance(item, (str, bytes, float, complex, dict, set)):
-            raise TypeError(
-                "a tensor is indexed by ints, slices, None, ..., masks and tensors of ints, not by "
-                f"{type(item).__name__}"
-            )
-
-
-def _pick(t: Tensor, index: Any) -> Tensor:
-    """Copy the elements that masks and tensors of ints choose, as numpy does."""
-    _check_index(index)
-    engine = engine_for(t, index)
-    place = engine.place(t, index)
-    with engine.on(place):
-        array = engine.take(t, place)
-        found: Tensor = engine.wrapped(array[engine.index(index, place, array)])
-        return found
-
-
-def _place(t: Tensor, index: Any, value: Any) -> None:
-    """Write to the elements that masks and tensors of ints choose, as through any other index."""
-    _check_index(index)
-    engine = engine_for(t)
-    place = engine.place(t)
-    with engine.on(place):
-        engine.assign(t, index, _asarray(value, dtype=t.dtype, device=t.device), place)
-
-
-_core.register(pick=_pick, place=_place)
+    attach_one(f"__{_name}__", _unary(getattr(operator, f"__{_name}__")))

@@ -27,7 +27,7 @@ LINES = (
     ("creation", "printing", "joining", "sampling", "pickling", "engines"),
     ("views", "doors"),
     ("tensor", "delegating"),
-    ("operators", "numpy_protocols", "reductions", "hf_methods"),
+    ("operators", "advanced_indexing", "numpy_protocols", "reductions", "hf_methods"),
     ("explain", "memory", "trees", "leaves", "copies", "convert", "accepting"),
     ("sharing", "hf", "mpi", "io", "array_api"),
     ("utils",),

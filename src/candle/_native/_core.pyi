@@ -1,7 +1,8 @@
 """The compiled core: the Tensor type, the ways in and out, the one decision on every move.
 
-This stub is the reference of every type. `Tensor` is complete here: its methods written in Python
-stand in `candle.tensor` and are attached to the type when `candle` is imported.
+This stub is the reference of every type. `Tensor` is complete here, with the methods that are
+written in Python (`candle.tensor`, `views`, `doors`, `operators` and others): `candle.attaching`
+puts those onto the type when `candle` is imported.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -190,7 +190,7 @@ PyObject* index_tensor(PyObject* self, PyObject* index) {
   const int basic = is_basic(items.first, items.count);
   if (basic < 0) return nullptr;
   if (basic == 0) {
-    return PyObject_CallFunctionObjArgs(state.hooks.pick, self, index, nullptr);
+    return PyObject_CallFunctionObjArgs(state.hooks.index_read, self, index, nullptr);
   }
   Builder builder(tensor);
   if (!build(&builder, items.first, items.count)) return nullptr;
@@ -217,7 +217,7 @@ int assign_index(PyObject* self, PyObject* index, PyObject* value) {
   if (basic < 0) return -1;
   if (basic == 0) {
     return bool(Ref::steal(
-               PyObject_CallFunctionObjArgs(state.hooks.place, self, index, value, nullptr)))
+               PyObject_CallFunctionObjArgs(state.hooks.index_write, self, index, value, nullptr)))
                ? 0
                : -1;
   }

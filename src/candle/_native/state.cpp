@@ -96,8 +96,8 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"device_empty", &h.device_empty},
       {"device_write", &h.device_write},
       {"work_stream", &h.work_stream},
-      {"pick", &h.pick},
-      {"place", &h.place},
+      {"index_read", &h.index_read},
+      {"index_write", &h.index_write},
   };
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "register() takes keywords only");

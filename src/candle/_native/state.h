@@ -76,8 +76,8 @@ struct Hooks {
   Hook device_empty;  // (shape, dtype, number) -> tensor (cuda)
   Hook device_write;  // tensor to write, tensor to read (cuda)
   Hook work_stream;   // device number -> the stream that work is queued on now (cuda)
-  Hook pick;          // tensor, index with masks or arrays -> Tensor (operators)
-  Hook place;         // tensor, such an index, value (operators)
+  Hook index_read;    // tensor, index with masks or arrays -> Tensor (advanced_indexing)
+  Hook index_write;   // tensor, such an index, value (advanced_indexing)
 };
 
 struct State {
