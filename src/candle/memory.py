@@ -43,6 +43,10 @@ def shares_memory(a: object, b: object) -> bool:
         For what candle always refuses: sparse tensors, masked arrays; and for what its framework
         hands on as a copy only: jax's integers of four bits.
 
+    Notes
+    -----
+    `candle.testing.shares_memory` is for tests: it asks none of candle's code, and writes.
+
     Examples
     --------
     >>> import candle, numpy

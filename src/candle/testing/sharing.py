@@ -92,6 +92,11 @@ def shares_memory(a: object, b: object) -> bool:
     -------
     bool
         False for empty tensors, which show no memory.
+
+    Notes
+    -----
+    `candle.shares_memory` answers the same of programs: on devices too, exactly for views with
+    gaps, and without writing. This one is a witness for tests: none of candle's code is asked.
     """
     block_a, block_b = _memory(a), _memory(b)
     if max(block_a.low, block_b.low) >= min(block_a.high, block_b.high):
