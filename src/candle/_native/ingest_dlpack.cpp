@@ -114,6 +114,7 @@ bool ask_device(const Ingest& ingest, const TypeRecord& record, Announced* annou
     PyErr_Format(PyExc_BufferError,
                  "%s.__dlpack_device__() gives %R, not a tuple of type and number",
                  ingest.producer(), answer.get());
+    // The answer's own repr may have raised.
     if (!PyErr_ExceptionMatches(PyExc_BufferError)) blame_producer(ingest.producer());
     return false;
   }
