@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["DIRECT", "FUNCTIONS", "RENAMED", "SAME"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+__all__ = ["DIRECT", "FUNCTIONS", "RENAMED", "SAME", "Parameter", "parameters"]
 
 # Universal functions that the standard has by the same name.
 SAME = frozenset(
@@ -40,8 +44,47 @@ DIRECT = {
     "radians": "deg2rad",
 }
 
-# numpy's name, ">" and the standard's, or torch's after a dot, where that is another; then numpy's
-# parameters in order, in the words of `torch_numpy._bound`.
+
+class Parameter:
+    """One parameter of a function of numpy's, and what becomes of its argument.
+
+    Attributes
+    ----------
+    name : str
+        numpy's; ``"-"`` where nobody gives it by name.
+    passed : str
+        ``"by place"``, ``"by name"``, ``"all by place"``: with whatever follows it, or
+        ``"refused"``: torch has no such parameter.
+    torchs : str
+        Its name there, if it is passed by name.
+    default : int, optional
+        numpy's, where torch has another.
+    """
+
+    __slots__ = ("default", "name", "passed", "torchs")
+
+    def __init__(self, word: str) -> None:
+        """Read one word of `_ROWS`: ``*x``, ``x``, ``x=y``, ``x=y:0``, ``**x`` or ``-``."""
+        name, _, there = word.lstrip("*").partition("=")
+        torchs, _, default = there.partition(":")
+        self.name: str = name
+        self.torchs: str = torchs or name
+        self.default: int | None = int(default) if default else None
+        self.passed: Literal["by place", "by name", "all by place", "refused"] = "by name"
+        if word[:1] == "*":
+            self.passed = "all by place" if word[:2] == "**" else "by place"
+        elif word == "-":
+            self.passed = "refused"
+
+
+def parameters(words: str) -> tuple[Parameter, ...]:
+    """Read what stands in a row of `_ROWS` behind the names: numpy's parameters in order."""
+    return tuple(map(Parameter, words.split()))
+
+
+# numpy's names, each with ">" and the standard's where that is another, or a dot and torch's; then the parameters:
+# ``*x`` goes on by its place, ``x`` by its name, ``x=y`` by the name y, ``x=y:0`` so with another
+# default than torch's, ``-`` does not go on, ``**x`` is whatever is left.
 _ROWS = """
 all any max min = *a axis - keepdims
 amax>max amin>min = *a axis - keepdims
@@ -109,9 +152,11 @@ fft.fftn fft.ifftn fft.rfftn fft.irfftn = *a s axes norm
 fft.fftshift fft.ifftshift = *x axes
 """
 
-FUNCTIONS: dict[str, tuple[str, str]] = {}
+# numpy's name -> the standard's, or a dot and torch's; and the parameters.
+FUNCTIONS: dict[str, tuple[str, tuple[Parameter, ...]]] = {}
 for _line in _ROWS.strip().splitlines():
-    _names, _, _takes = _line.partition(" = ")
+    _names, _, _words = _line.partition(" = ")
+    _parameters = parameters(_words)
     for _name in _names.split():
         _numpys, _, _others = _name.partition(">")
-        FUNCTIONS[_numpys] = (_others or _numpys, _takes)
+        FUNCTIONS[_numpys] = (_others or _numpys, _parameters)

@@ -11,12 +11,14 @@ from functools import cache
 
 from ..dtypes import as_dtype
 from .torch_calls import operation
-from .torch_names import DIRECT, FUNCTIONS, RENAMED, SAME
+from .torch_names import DIRECT, FUNCTIONS, RENAMED, SAME, parameters
 from .torch_standard import REMEDY, of_standard, standard, torch_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from .torch_names import Parameter
 
 __all__ = ["like"]
 
@@ -80,12 +82,8 @@ def _universal(name: str, method: str) -> Any:
         found = (_REDUCTIONS if method == "reduce" else _RUNNING).get(name)
         if found is None:
             raise refused
-        takes = (
-            "*array axis=axis:0 dtype - keepdims"
-            if name in _RUNNING
-            else "*array axis=axis:0 - - keepdims"
-        )
-        return _bound(shown, found, takes)
+        typed = "dtype" if name in _RUNNING else "-"
+        return _bound(shown, found, parameters(f"*array axis=axis:0 {typed} - keepdims"))
     function: Any
     if name in _OWN_UNIVERSAL:
         function = _OWN_UNIVERSAL[name]
@@ -219,56 +217,50 @@ def _refuse_more(path: str, keywords: dict[str, Any]) -> None:
             raise TypeError(f"torch's {path} takes no {name}=; {REMEDY}")
 
 
-def _bound(path: str, target: str, takes: str) -> Any:
-    """Give a function that takes numpy's parameters and calls torch's, or the standard's.
-
-    `takes` has a word for each of numpy's parameters, in order: ``*x`` goes on by its place, ``x``
-    by its name, ``x=y`` by another, ``x=y:0`` with another default; ``-`` is one that torch has
-    not; ``**x`` is whatever is left.
-    """
-    words = takes.split()
+def _bound(path: str, target: str, takes: tuple[Parameter, ...]) -> Any:
+    """Give a function with numpy's parameters that calls the standard's, or torch's after a dot."""
 
     def run(*arguments: Any, **keywords: Any) -> Any:
-        function: Any = torch_module() if target[:1] == "." else None
-        if function is None:
-            function = of_standard(target)
-        else:
-            for part in target[1:].split("."):
-                function = getattr(function, part)
-            function = standard(function, target[1:])
         placed: list[Any] = []
         named: dict[str, Any] = {}
         rest = list(arguments)
-        for word in words:
-            if word[:2] == "**":
+        for parameter in takes:
+            if parameter.passed == "all by place":
                 placed += rest
                 rest.clear()
                 continue
-            name, _, other = word.lstrip("*").partition("=")
-            other, _, default = other.partition(":")
             if rest:
                 value = rest.pop(0)
-            elif name in keywords:
-                value = keywords.pop(name)
-            elif default:
-                value = int(default)
+            elif parameter.name in keywords:
+                value = keywords.pop(parameter.name)
+            elif parameter.default is not None:
+                value = parameter.default
             else:
                 continue
             if type(value).__name__ == "_NoValueType":
                 continue
-            if word == "-":
+            if parameter.passed == "refused":
                 _refuse_more(path, {"further argument": value})
-            elif word[0] == "*":
+            elif parameter.passed == "by place":
                 placed.append(value)
-            elif name == "dtype":
-                if value is not None:
-                    named["dtype"] = _dtype(value)
-            else:
-                named[other or name] = value
+            elif parameter.name != "dtype":
+                named[parameter.torchs] = value
+            elif value is not None:
+                named["dtype"] = _dtype(value)
         _refuse_more(path, {"further argument": rest[0]} if rest else keywords)
-        return function(*placed, **named)
+        return _function(target)(*placed, **named)
 
     return run
+
+
+def _function(target: str) -> Any:
+    """Give a function of the standard's by its name, or torch's by its own after a dot."""
+    if target[:1] != ".":
+        return of_standard(target)
+    function: Any = torch_module()
+    for part in target[1:].split("."):
+        function = getattr(function, part)
+    return standard(function, target[1:])
 
 
 def _dtype(value: Any) -> Any:
