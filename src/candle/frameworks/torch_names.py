@@ -82,9 +82,9 @@ def parameters(words: str) -> tuple[Parameter, ...]:
     return tuple(map(Parameter, words.split()))
 
 
-# numpy's names, each with ">" and the standard's where that is another, or a dot and torch's; then the parameters:
-# ``*x`` goes on by its place, ``x`` by its name, ``x=y`` by the name y, ``x=y:0`` so with another
-# default than torch's, ``-`` does not go on, ``**x`` is whatever is left.
+# numpy's names, each with ">" and the standard's where that is another, or a dot and torch's; then
+# the parameters: ``*x`` goes on by its place, ``x`` by its name, ``x=y`` by the name y, ``x=y:0``
+# so with another default than torch's, ``-`` does not go on, ``**x`` is whatever is left.
 _ROWS = """
 all any max min = *a axis - keepdims
 amax>max amin>min = *a axis - keepdims
