@@ -39,8 +39,6 @@ int init_state() noexcept {
       {"__arrow_c_device_stream__", &n.arrow_c_device_stream},
       {"__arrow_c_schema__", &n.arrow_c_schema},
       {"__cuda_stream__", &n.cuda_stream},
-      {"__name__", &n.name},
-      {"inplace", &n.inplace},
       {"max_version", &n.max_version},
       {"dl_device", &n.dl_device},
       {"stream", &n.stream},
@@ -98,6 +96,7 @@ PyObject* register_hooks(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyO
       {"work_stream", &h.work_stream},
       {"index_read", &h.index_read},
       {"index_write", &h.index_write},
+      {"torch_writes", &h.torch_writes},
   };
   if (nargs != 0) {
     PyErr_SetString(PyExc_TypeError, "register() takes keywords only");

@@ -24,8 +24,6 @@ struct Names {
   PyObject* arrow_c_device_stream;  // __arrow_c_device_stream__
   PyObject* arrow_c_schema;         // __arrow_c_schema__
   PyObject* cuda_stream;            // __cuda_stream__
-  PyObject* name;                   // __name__
-  PyObject* inplace;
   PyObject* max_version;
   PyObject* dl_device;
   PyObject* stream;
@@ -78,6 +76,7 @@ struct Hooks {
   Hook work_stream;   // device number -> the stream that work is queued on now (cuda)
   Hook index_read;    // tensor, index with masks or arrays -> Tensor (advanced_indexing)
   Hook index_write;   // tensor, such an index, value (advanced_indexing)
+  Hook torch_writes;  // torch function -> what it writes to (frameworks.torch_writes)
 };
 
 struct State {

@@ -1,8 +1,7 @@
 // __torch_function__: torch's functions take Tensors among their arguments.
-#include <string_view>
-
 #include "export.h"
 #include "tensor.h"
+#include "torch_writes.h"
 
 namespace candle {
 
@@ -10,29 +9,6 @@ namespace {
 
 /// What a call does with a tensor that it is given.
 enum class Use : uint8_t { reads, writes };
-
-/// Whether a function writes to its first argument: torch says it by an underscore at the end, or
-/// `inplace=True`. Its operators have a tensor of its own there.
-/// -1 with an error set.
-int writes_first(PyObject* function, PyObject* kwargs) {
-  if (kwargs != nullptr) {
-    const Ref in_place = entry_of(kwargs, state.names.inplace);
-    if (in_place) return PyObject_IsTrue(in_place.get());
-    if (PyErr_Occurred()) return -1;
-  }
-  const Ref name = Ref::steal(PyObject_GetAttr(function, state.names.name));
-  if (!name) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
-    PyErr_Clear();
-    return 0;
-  }
-  if (!PyUnicode_Check(name.get())) return 0;
-  Py_ssize_t length;
-  const char* text = PyUnicode_AsUTF8AndSize(name.get(), &length);
-  if (text == nullptr) return -1;
-  const std::string_view said(text, static_cast<size_t>(length));
-  return said.ends_with('_') && !said.ends_with("__");
-}
 
 PyObject* torch_of(Tensor* tensor, Use use) {
   if (use == Use::reads) return give_to_torch(tensor);
@@ -48,12 +24,14 @@ PyObject* torch_of(Tensor* tensor, Use use) {
 Ref replaced(PyObject* value, Use use);
 
 /// The members of a list or tuple, replaced: the object itself where there is nothing to replace.
-Ref replaced_sequence(PyObject* sequence, Use first, Use others) {
+/// `use`: position -> Use.
+template <typename UseAt>
+Ref replaced_sequence(PyObject* sequence, UseAt use) {
   Ref result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(sequence); i++) {
     const Ref member = member_of(sequence, i);
     if (!member) return Ref();
-    Ref now = replaced(member.get(), i == 0 ? first : others);
+    Ref now = replaced(member.get(), use(i));
     if (!now) return Ref();
     if (now.get() == member.get()) continue;
     if (!result) result = Ref::steal(PySequence_List(sequence));
@@ -63,18 +41,17 @@ Ref replaced_sequence(PyObject* sequence, Use first, Use others) {
   return PyTuple_Check(sequence) ? Ref::steal(PyList_AsTuple(result.get())) : std::move(result);
 }
 
-/// The same of a dict, which is searched in a copy: making torch's tensors runs Python. `named`:
-/// the keywords of a call, where `out` is written to.
-Ref replaced_dict(PyObject* dict, Use use, bool named) {
+/// The same of a dict, which is searched in a copy: making torch's tensors runs Python. `use`:
+/// key -> Use.
+template <typename UseAt>
+Ref replaced_dict(PyObject* dict, UseAt use) {
   const Ref items = Ref::steal(PyDict_Copy(dict));
   if (!items) return Ref();
   Ref result;
   PyObject *key, *value;
   Py_ssize_t at = 0;
   while (PyDict_Next(items.get(), &at, &key, &value)) {
-    const bool out =
-        named && PyUnicode_Check(key) && PyUnicode_CompareWithASCIIString(key, "out") == 0;
-    const Ref now = replaced(value, out ? Use::writes : use);
+    const Ref now = replaced(value, use(key));
     if (!now) return Ref();
     if (now.get() == value) continue;
     if (!result) result = Ref::steal(PyDict_Copy(items.get()));
@@ -89,9 +66,17 @@ Ref replaced(PyObject* value, Use use) {
   const bool sequence = PyList_CheckExact(value) || PyTuple_CheckExact(value);
   if (!sequence && !PyDict_CheckExact(value)) return Ref::borrow(value);
   if (Py_EnterRecursiveCall(" to give Tensors to a torch function")) return Ref();
-  Ref result = sequence ? replaced_sequence(value, use, use) : replaced_dict(value, use, false);
+  const auto all = [use](auto) { return use; };
+  Ref result = sequence ? replaced_sequence(value, all) : replaced_dict(value, all);
   Py_LeaveRecursiveCall();
   return result;
+}
+
+/// Old signatures have a number before the tensor that is written to: addmv_(beta, input, ...).
+bool starts_with_number(PyObject* args) {
+  if (PyTuple_GET_SIZE(args) == 0) return false;
+  PyObject* first = PyTuple_GET_ITEM(args, 0);
+  return PyLong_Check(first) || PyFloat_Check(first) || PyComplex_Check(first);
 }
 
 }  // namespace
@@ -112,15 +97,21 @@ PyObject* torch_function(PyObject*, PyObject* args, PyObject* kwargs) {
     PyErr_Format(PyExc_TypeError, "kwargs is a dict, not %s", Py_TYPE(keywords)->tp_name);
     return nullptr;
   }
-  const int in_place = writes_first(function, keywords);
-  if (in_place < 0) return nullptr;
-  const Use first = in_place ? Use::writes : Use::reads;
-  const bool by_name = PyTuple_GET_SIZE(positional) == 0;
-  const Ref given = replaced_sequence(positional, first, Use::reads);
+  std::unique_ptr<TorchWrites> fleeting;
+  const TorchWrites* writes = torch_writes(function, &fleeting);
+  if (writes == nullptr) return nullptr;
+  const int now = writes_now(*writes, positional, keywords);
+  if (now < 0) return nullptr;
+  const Py_ssize_t shift = now && starts_with_number(positional) ? 1 : 0;
+  const auto used = [](bool written) { return written ? Use::writes : Use::reads; };
+  const Ref given = replaced_sequence(
+      positional, [&](Py_ssize_t i) { return used(now && i >= shift && writes->at(i - shift)); });
   if (!given) return nullptr;
   Ref named;
   if (keywords != nullptr) {
-    named = replaced_dict(keywords, by_name ? first : Use::reads, true);
+    named = replaced_dict(keywords, [&](PyObject* key) {
+      return used(is_among(key, writes->outs) || (now && is_among(key, writes->names)));
+    });
     if (!named) return nullptr;
   }
   return PyObject_Call(function, given.get(), named.get());

@@ -312,9 +312,16 @@ def _numpy_out(number: int) -> object:
     return dtype_out(number)
 
 
+def _torch_writes(function: object) -> object:
+    from .torch_writes import writes
+
+    return writes(function)
+
+
 _core.register(
     recognise=recognise,
     load_door=load_door,
+    torch_writes=_torch_writes,
     work_stream=work_stream,
     numpy_in=_numpy_in,
     numpy_out=_numpy_out,
