@@ -4,6 +4,7 @@
 #include <new>
 #include <string_view>
 
+#include "forward_mode.h"
 #include "layout.h"
 #include "numpy_api.h"
 #include "state.h"
@@ -46,9 +47,9 @@ bool guarded(const TypeRecord& record) {
 
 /// Fills a record from the Record that frameworks/ gave; false with an error set.
 bool fill(TypeRecord* record, PyObject* answer) {
-  Ref kind, read_only, table, requires_grad, dtype, byte_dtypes, is_conj, is_neg, is_pinned, hold,
-      holds_itself, work_stream, record_stream, device_guard, import_stream, resolve, stand_in,
-      explain, copies;
+  Ref kind, read_only, table, requires_grad, refuse_tangent, forward_mode, dtype, byte_dtypes,
+      is_conj, is_neg, is_pinned, hold, holds_itself, work_stream, record_stream, device_guard,
+      import_stream, resolve, stand_in, explain, copies;
   struct {
     const char* name;
     Ref* value;
@@ -57,6 +58,8 @@ bool fill(TypeRecord* record, PyObject* answer) {
       {"read_only", &read_only},
       {"table", &table},
       {"requires_grad", &requires_grad},
+      {"refuse_tangent", &refuse_tangent},
+      {"forward_mode", &forward_mode},
       {"dtype", &dtype},
       {"byte_dtypes", &byte_dtypes},
       {"is_conj", &is_conj},
@@ -91,6 +94,10 @@ bool fill(TypeRecord* record, PyObject* answer) {
   record->copies = copies.get() == Py_True;
   if (table) record->table = table_in(table.get());
   record->requires_grad = getset(requires_grad);
+  if (forward_mode) {
+    if (!follow_forward_mode(forward_mode.get())) return false;
+    record->refuse_tangent = refuse_tangent.release();
+  }
   record->dtype = getset(dtype);
   if (record->dtype.get != nullptr) record->byte_dtypes = byte_dtypes.release();
   record->is_conj = question(std::move(is_conj));
@@ -206,8 +213,8 @@ int ask(const Question& asked, PyObject* x) {
 
 TypeRecord::~TypeRecord() {
   for (PyObject* owned :
-       {is_conj.method, is_neg.method, is_pinned.method, byte_dtypes, hold, work_stream,
-        record_stream, device_guard, resolve, stand_in, explain, watch}) {
+       {refuse_tangent, is_conj.method, is_neg.method, is_pinned.method, byte_dtypes, hold,
+        work_stream, record_stream, device_guard, resolve, stand_in, explain, watch}) {
     drop(owned);
   }
 }
@@ -267,10 +274,16 @@ bool ask_guards(const TypeRecord& record, PyObject* x, bool detached, Source* so
   const Kind kind = dtype_table[source->dtype].kind;
   if (source->unit == 8 && record.byte_dtypes != nullptr && !ask_dtype(record, x)) return false;
   if (kind == Kind::boolean || kind == Kind::signed_int || kind == Kind::unsigned_int) return true;
-  if (record.requires_grad.get != nullptr && (!detached || record.holds_itself)) {
-    Ref answer = Ref::steal(record.requires_grad.get(x, record.requires_grad.closure));
-    if (!answer) return false;
-    if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);
+  if (!detached || record.holds_itself) {
+    if (record.requires_grad.get != nullptr) {
+      const Ref answer = Ref::steal(record.requires_grad.get(x, record.requires_grad.closure));
+      if (!answer) return false;
+      if (answer.get() == Py_True) source->reasons |= bit(Reason::requires_grad);
+    }
+    if (record.refuse_tangent != nullptr && forward_mode_open()) {
+      const Ref none = Ref::steal(PyObject_CallOneArg(record.refuse_tangent, x));
+      if (!none) return false;
+    }
   }
   if (kind == Kind::complex_number && record.is_conj.method != nullptr) {
     const int conj = ask(record.is_conj, x);

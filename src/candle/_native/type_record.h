@@ -47,6 +47,7 @@ struct TypeRecord {
   const DLPackExchangeAPI* table = nullptr;
   // Guards of a table that checks nothing itself.
   Attribute requires_grad;
+  PyObject* refuse_tangent = nullptr;  // object -> raises if it has one; while forward mode is open
   Attribute dtype;
   PyObject* byte_dtypes =
       nullptr;  // the dtypes, a tuple, whose elements really are the bytes the table says

@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
 __all__ = ["Record"]
 
@@ -24,6 +25,10 @@ class Record:
         The type's C exchange table.
     requires_grad, is_conj, is_neg : optional
         What has to be asked before a table is believed: a getset descriptor, and two callables.
+    forward_mode : dict, optional
+        The variables of torch.autograd.forward_ad, which say whether forward mode is open.
+    refuse_tangent : callable, optional
+        Raises for an object with a gradient of forward mode. Called only while that is open.
     is_pinned : callable, optional
         Says whether memory of the host is pinned. Asked when a consumer asks for the device.
     dtype : optional
@@ -62,6 +67,7 @@ class Record:
         "device_guard",
         "dtype",
         "explain",
+        "forward_mode",
         "hold",
         "holds_itself",
         "import_stream",
@@ -71,6 +77,7 @@ class Record:
         "kind",
         "read_only",
         "record_stream",
+        "refuse_tangent",
         "requires_grad",
         "resolve",
         "stand_in",
@@ -85,6 +92,8 @@ class Record:
         read_only: bool = False,
         table: object = None,
         requires_grad: object = None,
+        forward_mode: dict[str, object] | None = None,
+        refuse_tangent: Callable[[Any], None] | None = None,
         is_conj: object = None,
         is_neg: object = None,
         is_pinned: object = None,
@@ -105,6 +114,8 @@ class Record:
         self.read_only: bool = read_only
         self.table: object = table
         self.requires_grad: object = requires_grad
+        self.forward_mode: dict[str, object] | None = forward_mode
+        self.refuse_tangent: Callable[[Any], None] | None = refuse_tangent
         self.is_conj: object = is_conj
         self.is_neg: object = is_neg
         self.is_pinned: object = is_pinned

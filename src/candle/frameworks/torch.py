@@ -130,7 +130,20 @@ def _plain(x: Any) -> object:
     with torch._C.DisableTorchFunctionSubclass():
         if x.requires_grad:  # under no_grad() the plain tensor would not
             _refuse("requires_grad", "the tensor requires grad, and candle records no gradients")
+        _refuse_tangent(x)
         return x.as_subclass(torch.Tensor)
+
+
+def _has_tangent(x: Any) -> bool:
+    """Tell whether a tensor has a gradient of forward mode, which only an open level can see."""
+    forward = sys.modules["torch.autograd.forward_ad"]
+    return forward._current_level >= 0 and forward.unpack_dual(x).tangent is not None
+
+
+def _refuse_tangent(x: Any) -> None:
+    if _has_tangent(x):
+        fact = "the tensor has a tangent (forward-mode AD), and candle records no gradients"
+        _refuse("requires_grad", fact)
 
 
 def record(cls: type, base: type) -> Record | None:
@@ -148,6 +161,8 @@ def record(cls: type, base: type) -> Record | None:
         "exchange",
         table=getattr(cls, _TABLE, None),
         requires_grad=base_type.__dict__.get("requires_grad"),
+        forward_mode=vars(torch.autograd.forward_ad),
+        refuse_tangent=_refuse_tangent,
         is_conj=getattr(base_type, "is_conj", None),
         is_neg=getattr(base_type, "is_neg", None),
         is_pinned=base_type.is_pinned,
@@ -236,9 +251,9 @@ def door() -> tuple[object, object, object, object]:
 
 def detached(x: Any) -> Any:
     """Give a tensor that is no part of autograd: the tensor itself where it is none."""
-    if not x.requires_grad or sys.modules["torch"].nn.parameter.is_lazy(x):
-        return x  # an uninitialised one is refused, in better words than torch's
-    return x.detach()
+    if sys.modules["torch"].nn.parameter.is_lazy(x):
+        return x  # refused, in better words than torch's
+    return x.detach() if x.requires_grad or _has_tangent(x) else x
 
 
 def dtype_for(dtype: DType) -> object:
