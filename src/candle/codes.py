@@ -114,6 +114,7 @@ class ReasonCode(StrEnum):
     COLUMNS = "columns"
     FILLED = "filled"
     CONSUMER_COPIES = "consumer_copies"
+    PRODUCER_COPIES = "producer_copies"
     # From here on a copy does not help.
     DTYPE_UNKNOWN = "dtype_unknown"
     WOULD_NARROW = "would_narrow"

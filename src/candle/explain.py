@@ -30,8 +30,8 @@ def explain(
     ----------
     x
         Anything that `candle.asarray` takes. A raw capsule is not consumed. What has no other
-        protocol than ``__array__`` is asked for it: it alone knows what that would give. A stream
-        of Arrow data is read, and a query behind it runs.
+        protocol than ``__array__`` is asked for it, with ``copy=False`` first: it alone knows what
+        that would give. A stream of Arrow data is read, and a query behind it runs.
     to : str or module, optional
         Who is to get it: ``"candle"`` (the default), ``"numpy"``, ``"torch"``, ``"jax"``,
         ``"cupy"``, ``"tensorflow"``, ``"paddle"``, ``"mlx"``, ``"warp"``, ``"tvm_ffi"``,

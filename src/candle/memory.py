@@ -40,8 +40,9 @@ def shares_memory(a: object, b: object) -> bool:
     TypeError
         For what has no memory of its own: lists, numbers.
     BufferError
-        For what candle always refuses: sparse tensors, masked arrays; and for what its framework
-        hands on as a copy only: jax's integers of four bits.
+        For what candle always refuses: sparse tensors, masked arrays; and for what is handed on as
+        a copy only: jax's integers of four bits, objects whose ``__array__`` refuses
+        ``copy=False`` or does not know it.
 
     Notes
     -----

@@ -38,6 +38,7 @@ REMEDIES: Final = {
     "columns": "allow the copy, or take one column: candle.from_arrow(x, column=0)",
     "filled": 'share the values and take their mask: candle.from_arrow(x, nulls="mask")',
     "consumer_copies": "allow the copy: the consumer has no memory but its own",
+    "producer_copies": "allow the copy, or hand over the array behind it, where there is one",
     # From here on a copy does not help.
     "dtype_unknown": 'convert first: t.to("float32"), or to any dtype that both know',
     "would_narrow": 'convert on purpose: t.to("float32") or the like; jax takes 64 bits after '

@@ -1,4 +1,4 @@
-"""numpy's `__array__`, out: with a dtype, and with every `copy`."""
+"""numpy's `__array__`: out with a dtype and with every `copy`; in, and what it says of copies."""
 
 from __future__ import annotations
 
@@ -56,6 +56,137 @@ def test_what_an_array_method_gives() -> None:
             candle.asarray(Gives(wrong))
     with pytest.raises(BufferError, match="mask"):
         candle.asarray(Gives(np.ma.masked_array([1.0], [True])))
+
+
+class Shows(Gives):
+    """It has an array, and knows the keyword."""
+
+    def __init__(self, given: Any) -> None:
+        super().__init__(given)
+        self.asked: list[object] = []
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.asked.append(copy)
+        return self.given
+
+
+class Copies(Shows):
+    """It has to make the array, and says so."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if copy is False:
+            raise ValueError("none is there: \u00e4\n")
+        return super().__array__(dtype, copy).copy()
+
+
+class Old(Gives):
+    """From before the keyword."""
+
+    def __array__(self, dtype: Any = None) -> Any:
+        return self.given
+
+
+class Mute(ValueError):
+    def __repr__(self) -> str:
+        raise OSError
+
+
+class Wordless(Gives):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if copy is False:
+            raise Mute
+        return self.given
+
+
+class Unmade(Gives):
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise ValueError("a file is gone" if copy is None else "no")
+
+
+FORBIDDEN = {
+    "would have to copy: ValueError.'none is there: .xe4.{1,2}n'": Copies,
+    "does not take copy=False, so that nobody can tell whether it copies: TypeError.*'copy'": Old,
+    "would have to copy: a Mute": Wordless,
+}
+
+
+def test_who_forbids_copies_asks_for_none() -> None:
+    array = np.arange(3.0)
+    for said, kind in FORBIDDEN.items():
+        x = kind(array)
+        with pytest.raises(candle.CopyError, match=said) as caught:
+            candle.asarray(x, copy=False)
+        plan = caught.value.plan
+        assert (plan.route, plan.action) == ("array", "refuse"), kind
+        assert [reason.code for reason in plan.reasons] == ["producer_copies"], kind
+        assert isinstance(caught.value.__cause__, ValueError | TypeError), kind
+        with candle.strict(), pytest.raises(candle.CopyError, match=said):
+            candle.asarray(x)
+        with pytest.raises(BufferError, match=f"where it lies is not told.*{said}"):
+            candle.shares_memory(x, array)
+        # What is asked for by name is made, and what is allowed: the producer's copy is the one.
+        with candle.strict(allow={"producer_copies"}), candle.trace() as moves:
+            assert candle.asarray(x).tolist() == [0, 1, 2]
+        with candle.strict(), candle.trace() as asked:
+            assert candle.asarray(x, dtype="float32").tolist() == [0, 1, 2]
+            assert candle.zeros(3).copy_(x).tolist() == [0, 1, 2]
+            t = candle.asarray(x, copy=True)
+            assert t.data_ptr() != array.ctypes.data
+        told = [(move.action, move.nbytes) for move in (*moves, *asked)]
+        assert told == [("copy", 24), ("copy", 12), ("copy", 12), ("copy", 24)], kind
+        plan = candle.explain(x)
+        assert (plan.action, plan.nbytes) == ("copy", 24), kind
+        assert [reason.code for reason in plan.reasons] == ["producer_copies"], kind
+
+
+def test_what_its_array_is_is_not_copied_again() -> None:
+    for kind in (Shows, Copies, Old):
+        array = np.arange(3.0)
+        x = kind(array)
+        made: list[Any] = []
+
+        class Seen:
+            def __array__(self, **keywords: Any) -> Any:
+                made.append(x.__array__(**keywords))  # noqa: B023
+                return made[-1]  # noqa: B023
+
+        with candle.trace():
+            assert candle.asarray(Seen()).data_ptr() == made[-1].ctypes.data
+        assert candle.asarray(Seen()).data_ptr() == made[-1].ctypes.data
+
+
+def test_what_has_an_array_is_asked_once() -> None:
+    array = np.arange(3.0)
+    x = Shows(array)
+    assert candle.asarray(x, copy=False).data_ptr() == array.ctypes.data
+    with candle.strict():
+        assert candle.asarray(x).data_ptr() == array.ctypes.data
+    assert candle.explain(x).action == "share"
+    assert candle.shares_memory(x, array)
+    assert x.asked == [False] * 4
+    candle.asarray(x)
+    candle.asarray(x, copy=True)
+    with candle.trace():
+        candle.asarray(x, copy=True)
+        candle.zeros(3).copy_(x)
+    assert x.asked == [False] * 4 + [None] * 4
+
+
+def test_other_errors_are_the_producers_own() -> None:
+    class Fails(Gives):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            raise self.given
+
+    for error in (OSError("gone"), KeyError("x")):
+        with pytest.raises(BufferError, match=r"Fails does not export") as caught:
+            candle.asarray(Fails(error), copy=False)
+        assert not isinstance(caught.value, candle.CopyError)
+        assert caught.value.__cause__ is error
+    for passing in (MemoryError(), KeyboardInterrupt()):
+        with pytest.raises(type(passing)):
+            candle.asarray(Fails(passing), copy=False)
+    with candle.trace(), pytest.raises(BufferError, match="a file is gone"):
+        candle.asarray(Unmade(None))
 
 
 def test_torch_functions_of_any_kind() -> None:

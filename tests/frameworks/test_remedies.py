@@ -55,6 +55,15 @@ def misaligned() -> Any:
     return np.frombuffer(bytearray(17), "u1")[1:].view("f4")
 
 
+class Copies:
+    """It makes an array whenever it is asked for one."""
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if copy is False:
+            raise ValueError("the elements are in a file")
+        return np.arange(3.0)
+
+
 def pairs() -> candle.Tensor:
     return candle.zeros(4).to("float4_e2m1fn").view("float4_e2m1fn_x2")
 
@@ -242,6 +251,7 @@ CASES: dict[str, Case] = {
         ),
         lambda: _core.conform(candle.zeros(3), _core.Demand("c", copies=True), None).size == 3,
     ),
+    "producer_copies": Case(lambda: candle.explain(Copies()), lambda: shares(np.asarray(Copies()))),
     "dtype_unknown": Case(
         lambda: candle.explain(candle.zeros(3, dtype="float8_e3m4"), "torch"),
         lambda: shares(candle.zeros(3, dtype="float8_e3m4").to("float32"), "torch"),
@@ -474,6 +484,7 @@ def test_allowing_the_copy_helps(code: str) -> None:
         "permuted": lambda: turned().__arrow_c_array__(),
         "chunks": lambda: candle.asarray(pyarrow().chunked_array([[1], [2]])),
         "columns": lambda: candle.asarray(pyarrow().table({"a": [1], "b": [2]})),
+        "producer_copies": lambda: candle.asarray(Copies()),
         "consumer_copies": lambda: _core.conform(
             candle.zeros(3), _core.Demand("c", copies=True), None
         ),

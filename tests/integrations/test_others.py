@@ -115,12 +115,21 @@ def test_xgboost(t: candle.Tensor) -> None:
     assert np.array_equal(model.predict(t), model.predict(t.numpy()))
 
 
+def says_that_it_copies(x: Any) -> None:
+    with pytest.raises(candle.CopyError, match="would have to copy"):
+        candle.Tensor(x, copy=False)
+    plan = candle.explain(x)
+    assert (plan.action, plan.nbytes) == ("copy", 96)
+    assert [reason.code for reason in plan.reasons] == ["producer_copies"]
+
+
 def test_h5py(t: candle.Tensor, tmp_path: Path) -> None:
     h5py = load("h5py")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         stored = file.create_dataset("x", data=t)
         assert (stored.dtype, stored[:].tolist()) == (np.float32, t.tolist())
         assert candle.Tensor(stored).tolist() == t.tolist()
+        says_that_it_copies(stored)
         other = candle.zeros((4, 6))
         stored.read_direct(other.numpy())
         assert other.tolist() == t.tolist()
@@ -131,3 +140,4 @@ def test_zarr(t: candle.Tensor) -> None:
     stored = zarr.create_array({}, shape=(4, 6), chunks=(2, 3), dtype="f4")
     stored[...] = t
     assert candle.Tensor(stored).tolist() == t.tolist()
+    says_that_it_copies(stored)

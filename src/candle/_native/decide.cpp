@@ -215,6 +215,9 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
     case Reason::consumer_copies:
       say("%s makes a copy of whatever it is given", consumer);
       break;
+    case Reason::producer_copies:
+      say("%s", source.copied);
+      break;
     case Reason::axes:
       say("the tensor has %d axes, and %s takes %d to %d", source.ndim, consumer, demand.least_axes,
           demand.most_axes);

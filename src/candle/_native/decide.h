@@ -75,6 +75,7 @@ enum class Reason : uint8_t {
   columns,
   filled,
   consumer_copies,
+  producer_copies,
   // From here on a copy does not help.
   dtype_unknown,
   would_narrow,
@@ -88,13 +89,14 @@ enum class Reason : uint8_t {
   count,
 };
 inline constexpr const char* reason_names[] = {
-    "requested",     "dtype",           "order",         "byte_order",   "misaligned",
-    "odd_stride",    "negative_stride", "read_only",     "not_dense",    "alignment",
-    "conj_bit",      "neg_bit",         "packed",        "no_export",    "device",
-    "python_values", "bitmap",          "permuted",      "chunks",       "columns",
-    "filled",        "consumer_copies", "dtype_unknown", "would_narrow", "foreign_device",
-    "requires_grad", "no_cast",         "pairs",         "no_axes",      "long_rows",
-    "axes",
+    "requested",    "dtype",           "order",           "byte_order",
+    "misaligned",   "odd_stride",      "negative_stride", "read_only",
+    "not_dense",    "alignment",       "conj_bit",        "neg_bit",
+    "packed",       "no_export",       "device",          "python_values",
+    "bitmap",       "permuted",        "chunks",          "columns",
+    "filled",       "consumer_copies", "producer_copies", "dtype_unknown",
+    "would_narrow", "foreign_device",  "requires_grad",   "no_cast",
+    "pairs",        "no_axes",         "long_rows",       "axes",
 };
 static_assert(sizeof(reason_names) / sizeof(reason_names[0]) == static_cast<size_t>(Reason::count));
 
@@ -108,6 +110,9 @@ inline constexpr ReasonSet fatal_reasons = ~(bit(Reason::dtype_unknown) - 1);
 /// Reasons that say the memory holds other values than the tensor has: a copy of it has to change
 /// signs.
 inline constexpr ReasonSet sign_reasons = bit(Reason::conj_bit) | bit(Reason::neg_bit);
+
+/// Reasons that say the memory is a copy, made for the move by the producer or its framework.
+inline constexpr ReasonSet fresh_reasons = bit(Reason::no_export) | bit(Reason::producer_copies);
 
 /// Reasons that say the elements are not one block of memory: the copy is put together of parts.
 inline constexpr ReasonSet parts_reasons =
@@ -136,8 +141,9 @@ struct Source {
   bool padded = false;
   bool fresh = false;     // memory that was made for this move, and is nobody's else
   ReasonSet reasons = 0;  // those the route itself found: conj_bit, neg_bit, no_export,
-                          // python_values, requires_grad, and those of parts
+                          // producer_copies, python_values, requires_grad, and those of parts
   const Parts* parts = nullptr;
+  const char* copied = nullptr;  // how producer_copies is known
 };
 
 /// What a consumer takes.

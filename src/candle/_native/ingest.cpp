@@ -184,7 +184,7 @@ PyObject* put_together(const Ingest& ingest, const Admission& admission) {
 
 /// Whether the copy that was decided on has been made, where elements leave as a copy only.
 bool is_made(const Ingest& ingest, const Admission& admission) {
-  constexpr ReasonSet by_that = bit(Reason::no_export) | bit(Reason::requested);
+  constexpr ReasonSet by_that = fresh_reasons | bit(Reason::requested);
   return admission.source.fresh && (admission.decision.reasons & ~by_that) == 0 &&
          ingest.request.into == nullptr;
 }

@@ -63,8 +63,10 @@ bool ingest_dlpack(const Ingest& ingest, const TypeRecord& record, bool legacy,
                    PyObject** result) noexcept;
 bool ingest_cuda_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 /// The same for an array that a producer gives in its own place: with the reasons that come with
-/// it, and read-only if the producer is. A BufferError is set for what is no exact ndarray.
-PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only) noexcept;
+/// it, and read-only if the producer is; `copied` says how it is known for a copy made for this. A
+/// BufferError is set for what is no exact ndarray.
+PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only,
+                             const char* copied = nullptr) noexcept;
 bool ingest_array_struct(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_array_interface(const Ingest& ingest, bool read_only, PyObject** result) noexcept;
 bool ingest_buffer(const Ingest& ingest, bool read_only, PyObject** result) noexcept;

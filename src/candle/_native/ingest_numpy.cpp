@@ -99,8 +99,8 @@ DTypeId dtype_of(PyArray_Descr* descr) {
   return learn(descr);
 }
 
-[[gnu::always_inline]] inline PyObject* take(const Ingest& ingest, ReasonSet found,
-                                             bool read_only) {
+[[gnu::always_inline]] inline PyObject* take(const Ingest& ingest, ReasonSet found, bool read_only,
+                                             const char* copied) {
   auto* array = reinterpret_cast<PyArrayObject*>(ingest.x);
   PyArray_Descr* descr = PyArray_DESCR(array);
   const DTypeId dtype = dtype_of(descr);
@@ -124,19 +124,22 @@ DTypeId dtype_of(PyArray_Descr* descr) {
       .read_only = read_only || !PyArray_ISWRITEABLE(array),
       .swapped = !PyArray_ISNBO(descr->byteorder) && bits > 8,  // bytes have no order
       .padded = bits < 8,
+      .fresh = copied != nullptr,
       .reasons = found,
+      .copied = copied,
   };
   return finish(ingest, source, Owner::object(Ref::borrow(ingest.x)));
 }
 
 }  // namespace
 
-PyObject* ingest_numpy(const Ingest& ingest) noexcept { return take(ingest, 0, false); }
+PyObject* ingest_numpy(const Ingest& ingest) noexcept { return take(ingest, 0, false, nullptr); }
 
-PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only) noexcept {
+PyObject* ingest_array_given(const Ingest& ingest, ReasonSet found, bool read_only,
+                             const char* copied) noexcept {
   const TypeRecord* record = record_of(Py_TYPE(ingest.x));
   if (record == nullptr) return nullptr;
-  if (record->kind == TypeKind::numpy) return take(ingest, found, read_only);
+  if (record->kind == TypeKind::numpy) return take(ingest, found, read_only, copied);
   PyErr_Format(PyExc_BufferError, "%s gives %s in place of an ndarray", ingest.producer(),
                Py_TYPE(ingest.x)->tp_name);
   return nullptr;

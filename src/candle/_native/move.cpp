@@ -68,6 +68,14 @@ void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* pr
       action_names[static_cast<int>(Action::refuse)], 0, code, fact, name.get(), "candle")));
 }
 
+void raise_from(Ref&& cause) noexcept {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyException_SetCause(value, cause.release());
+  PyErr_Restore(type, value, traceback);
+}
+
 void blame_producer(const char* producer, const char* fails_to) noexcept {
   if (PyErr_Occurred() == nullptr) {  // a function of its C table
     PyErr_Format(PyExc_BufferError, "%s does not %s, and gives no reason", producer, fails_to);
@@ -85,10 +93,7 @@ void blame_producer(const char* producer, const char* fails_to) noexcept {
   if (!forgive()) return;  // else it cannot even say what is wrong
   PyErr_Format(PyExc_BufferError, words ? "%s does not %s: %s: %U" : "%s does not %s: %s", producer,
                fails_to, Py_TYPE(value)->tp_name, words.get());
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyException_SetCause(value, cause.release());
-  PyErr_Restore(type, value, traceback);
+  raise_from(std::move(cause));
 }
 
 thread_local int Quiet::depth = 0;
@@ -176,7 +181,7 @@ bool plan_of(const Move& move, DryRun* dry) noexcept {
 PyObject* stop_at(const Move& move, Owner&& owner, DryRun* dry) noexcept {
   if (dry->memory_only) {
     // Elements that have no one place, or are in a copy that is soon gone.
-    const ReasonSet placeless = move.source.reasons & (bit(Reason::no_export) | parts_reasons);
+    const ReasonSet placeless = move.source.reasons & (fresh_reasons | parts_reasons);
     if (placeless != 0) {
       const auto reason = static_cast<Reason>(std::countr_zero(placeless));
       PyErr_Format(PyExc_BufferError, "where it lies is not told: %s",

@@ -30,6 +30,9 @@ void refuse(const Move& move) noexcept;
 /// candle.plan.
 void refuse_by(Route route, const char* code, const char* fact, PyTypeObject* producer) noexcept;
 
+/// Raises the pending error from another.
+void raise_from(Ref&& cause) noexcept;
+
 /// A producer's own error becomes a BufferError that has it as its cause. MemoryError and
 /// non-Exceptions pass.
 void blame_producer(const char* producer, const char* fails_to = "export its memory") noexcept;

@@ -64,12 +64,13 @@ int init_state() noexcept {
   }
   state.max_version_names = PyTuple_Pack(1, n.max_version);
   state.stream_name = PyTuple_Pack(1, n.stream);
+  state.copy_name = PyTuple_Pack(1, n.copy);
   state.stream_names = PyTuple_Pack(2, n.stream, n.max_version);
   state.newest_version = Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
   state.cpu_device = Py_BuildValue("(ii)", static_cast<int>(kDLCPU), 0);
   const bool made = state.max_version_names != nullptr && state.stream_name != nullptr &&
-                    state.stream_names != nullptr && state.newest_version != nullptr &&
-                    state.cpu_device != nullptr;
+                    state.copy_name != nullptr && state.stream_names != nullptr &&
+                    state.newest_version != nullptr && state.cpu_device != nullptr;
   return made ? 0 : -1;
 }
 

@@ -87,6 +87,7 @@ struct State {
   Hooks hooks;
   PyObject* max_version_names;   // ("max_version",)
   PyObject* stream_name;         // ("stream",)
+  PyObject* copy_name;           // ("copy",)
   PyObject* stream_names;        // ("stream", "max_version")
   PyObject* newest_version;      // (1, 3)
   PyObject* cpu_device;          // (1, 0), the answer of __dlpack_device__
