@@ -66,6 +66,15 @@ class ByArray:
         return self.array
 
 
+class ByCopy(ByArray):
+    """It has to copy, and says so."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        if copy is False:
+            raise ValueError("there is none")
+        return self.array
+
+
 class Numbers:
     """A sequence."""
 
@@ -142,11 +151,13 @@ def refused(said: str, call: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return go
 
 
-def listened(x: Any) -> candle.Tensor:
+def listened(
+    x: Any, move: Callable[[Any], candle.Tensor] = lambda x: take(x, copy=True)
+) -> candle.Tensor:
     """A copy that somebody is told of."""
     told: list[candle.Plan] = []
     with listening(told.append):
-        made = take(x, copy=True)
+        made = move(x)
     assert len(told) == 1
     return made
 
@@ -201,6 +212,10 @@ IN = {
     ),
     "capsule of a device": Road(away, take),
     "DLPack, told of": Road(producer(), listened, values),
+    "__array__, told of": Road(ByCopy, lambda x: listened(x, candle.asarray), values),
+    "__array__, refused": Road(
+        ByCopy, refused("have to copy", lambda x: candle.asarray(x, copy=False))
+    ),
     "DLPack, refused": Road(
         producer(), refused("float64", lambda x: take(x, dtype="float64", copy=False))
     ),
@@ -290,6 +305,7 @@ ASKED = arrow_structs.schema(
     arrow_structs.schema("f"),
     metadata=arrow_structs.extension("arrow.fixed_shape_tensor", '{"shape":[2]}'),
 )
+BYTES = arrow_structs.schema("c")
 
 OUT = {
     "legacy DLPack": Road(tensor, lambda t: t.__dlpack__(), lambda c: take(c).tolist()),
@@ -312,6 +328,13 @@ OUT = {
         lambda: (tensor().view(2, 2), arrow_structs.capsule(ASKED, b"arrow_schema")),
         lambda x: x[0].__arrow_c_array__(x[1]),
         lambda pair: candle.asarray(Pair(pair)).reshape(4).tolist(),
+    ),
+    "Arrow, refused as asked": Road(
+        lambda: (
+            tensor().view("int32"),
+            arrow_structs.capsule(BYTES, b"arrow_schema"),
+        ),
+        refused("does not hold", lambda x: x[0].__arrow_c_array__(x[1])),
     ),
     "Arrow, packed": Road(lambda: candle.asarray([True, False]), lambda t: t.__arrow_c_array__()),
     "tolist": Road(tensor, lambda t: t.tolist(), lambda found: found),
@@ -364,7 +387,7 @@ OUT = {
 # Python 3.11 to 3.13 themselves lose what a function with a closure was given, where there is no
 # room for it; pickle says then that it finds no module. ContextVar.set, which explain() calls and
 # who listens, ends the process where there is room neither for its token nor for the value.
-LOST_BY_PYTHON = {"squeeze", "pickle", "explain", "DLPack, told of"}
+LOST_BY_PYTHON = {"squeeze", "pickle", "explain", "DLPack, told of", "__array__, told of"}
 
 
 class Pair:

@@ -285,8 +285,8 @@ class Tensor:
         layout : str
             ``"tensor"``, or ``"list"`` for nested lists of fixed size.
         type : optional
-            An Arrow type: lists of fixed size, joined or not; an extension; other numbers, which
-            are cast. What has ``__arrow_c_schema__``.
+            An Arrow type: lists of fixed size, joined or not; an extension; other numbers, if
+            they hold the values: a BufferError else. What has ``__arrow_c_schema__``.
         copy : bool, optional
             None: share, else copy. False: share or raise CopyError. True: always copy.
 

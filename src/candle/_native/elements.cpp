@@ -11,22 +11,6 @@ namespace candle {
 
 namespace {
 
-PyObject* number_of(const Scalar& scalar) {
-  switch (scalar.kind) {
-    case Scalar::Kind::boolean:
-      return PyBool_FromLong(scalar.integer != 0);
-    case Scalar::Kind::signed_int:
-      return PyLong_FromLongLong(scalar.integer);
-    case Scalar::Kind::unsigned_int:
-      return PyLong_FromUnsignedLongLong(scalar.unsigned_integer);
-    case Scalar::Kind::real:
-      return PyFloat_FromDouble(scalar.real);
-    case Scalar::Kind::complex_number:
-      return PyComplex_FromDoubles(scalar.real, scalar.imaginary);
-  }
-  Py_UNREACHABLE();
-}
-
 /// Values can be read on the host, one by one. False with a BufferError set.
 bool readable(const Tensor* tensor) {
   if (tensor->row().kind == Kind::pair) {
@@ -122,6 +106,22 @@ bool fill_with(Tensor* dst, const Scalar& scalar, PyObject* value) {
 }
 
 }  // namespace
+
+PyObject* number_of(const Scalar& scalar) noexcept {
+  switch (scalar.kind) {
+    case Scalar::Kind::boolean:
+      return PyBool_FromLong(scalar.integer != 0);
+    case Scalar::Kind::signed_int:
+      return PyLong_FromLongLong(scalar.integer);
+    case Scalar::Kind::unsigned_int:
+      return PyLong_FromUnsignedLongLong(scalar.unsigned_integer);
+    case Scalar::Kind::real:
+      return PyFloat_FromDouble(scalar.real);
+    case Scalar::Kind::complex_number:
+      return PyComplex_FromDoubles(scalar.real, scalar.imaginary);
+  }
+  Py_UNREACHABLE();
+}
 
 bool scalar_of(PyObject* value, Scalar* scalar, bool* is_number) noexcept {
   *is_number = true;

@@ -11,6 +11,9 @@ namespace candle {
 /// number that rounds to any dtype but float64 as the int would; `store` rounds to that itself.
 bool scalar_of(PyObject* value, Scalar* scalar, bool* is_number) noexcept;
 
+/// The Python number of a Scalar; nullptr with an error set.
+PyObject* number_of(const Scalar& scalar) noexcept;
+
 /// Whether a number is an int beyond 64 bits.
 inline bool is_large(const Scalar& scalar, PyObject* value) {
   return scalar.kind == Scalar::Kind::real && PyLong_Check(value);

@@ -7,7 +7,9 @@
 #include "arrow_build.h"
 #include "copying.h"
 #include "device_memory.h"
+#include "elements.h"
 #include "export.h"
+#include "safe_cast.h"
 #include "tensor.h"
 #include "views.h"
 
@@ -117,6 +119,50 @@ bool joins(const Tensor& tensor, const ExportType& type) {
   return axis == tensor.ndim();
 }
 
+/// Whether a requested dtype holds what the tensor does, as those who request one rely on. False
+/// with an error set.
+bool holds(const Tensor* tensor, DTypeId wanted) {
+  const DTypeRow& row = dtype_table[wanted];
+  if (tensor->size == 0 || !can_cast(tensor->row().dlpack, row.dlpack) ||
+      always_keeps(tensor->dtype, wanted)) {
+    return true;
+  }
+  char why[400];
+  if (!host_memory(tensor->device)) {
+    PyOS_snprintf(why, sizeof why,
+                  "whether %s holds its values cannot be seen on a device; t.to(\"%s\") casts them "
+                  "in any case",
+                  row.name, row.name);
+    return cannot_be(tensor, why);
+  }
+  int64_t strides[max_ndim], index[max_ndim];
+  bit_strides(source_of(tensor), strides);
+  const Side side{tensor->data, tensor->row().dlpack, false, tensor->padded, strides};
+  Scalar value;
+  bool lost;
+  {
+    const WithoutGil without(bytes_of(tensor->size, tensor->dtype, tensor->padded) >=
+                             gil_free_bytes);
+    lost = first_lost(side, tensor->ndim(), tensor->shape(), wanted, index, &value);
+  }
+  if (!lost) return true;
+  const Ref place = Ref::steal(extents_tuple(index, tensor->ndim()));
+  const Ref number = Ref::steal(number_of(value));
+  const bool beyond = value.kind != Scalar::Kind::real && exact_integer_bits(wanted) != 0;
+  const Ref text =
+      place && number
+          ? Ref::steal(PyUnicode_FromFormat(
+                beyond
+                    ? "the element at %R is %R, beyond the integers that %s holds without gaps; "
+                      "t.to(\"%s\") rounds it"
+                    : "the element at %R is %R, which %s does not hold; t.to(\"%s\") casts it in "
+                      "any case",
+                place.get(), number.get(), row.name, row.name))
+          : Ref();
+  const char* words = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  return words != nullptr && cannot_be(tensor, words);
+}
+
 /// The type and layout that a requested schema says. False with an error set.
 bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan* plan) {
   ColumnType wanted;
@@ -155,7 +201,7 @@ bool plan_requested(const Tensor* tensor, const ArrowSchema& schema, ExportPlan*
   }
   if (wanted.ndim > axis)
     return cannot_be(tensor, "candle makes no binary data; view the elements as uint8");
-  if (same || (!permuted && ndim > 0 && joins(*tensor, type))) return true;
+  if (same || (!permuted && ndim > 0 && joins(*tensor, type))) return holds(tensor, wanted.dtype);
   return cannot_be(tensor, "its rows have other axes");
 }
 
