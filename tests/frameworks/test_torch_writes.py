@@ -389,6 +389,18 @@ def test_functions_that_come_and_go() -> None:
     assert writes(functools.partial(max), 0, inplace=True)
 
 
+def test_positions() -> None:
+    """A number that old signatures have first, what is left out, and places without end."""
+    for number in (1, 1.5, 2j):
+        assert writes(torch.addmv_, 1, number)
+        assert not writes(torch.addmv_, 3, number)
+    for function, written in ((F.instance_norm, True), (F.batch_norm, False)):
+        with pytest.raises(ValueError if written else BufferError, match=r"read|uint4"):
+            candle.Tensor.__torch_function__(function, (), (None, FROZEN, STOP))
+    for place in (62, 63, 64, 65, 200):
+        assert not writes(torch.ops.aten.add_.Tensor, place)
+
+
 def test_threads_that_ask_at_once() -> None:
     operators = [torch.ops.aten.mul_.Tensor, torch.ops.aten.mul.Tensor, torch.sub, F.relu6]
     expected, found = [True, False, False, False], []
@@ -407,12 +419,18 @@ def test_threads_that_ask_at_once() -> None:
 
 
 class Odd:
-    """Fails to tell whether it is on."""
+    """Fails to tell whether it is on, and what it is called."""
+
+    @property
+    def __name__(self) -> str:
+        raise ArithmeticError("no name")
 
     def __bool__(self) -> bool:
         raise ArithmeticError("neither on nor off")
 
 
-def test_errors_of_what_decides() -> None:
+def test_errors_of_what_is_asked() -> None:
     with pytest.raises(ArithmeticError, match="neither"):
         candle.Tensor.__torch_function__(F.relu, (), (FROZEN,), {"inplace": Odd()})
+    with pytest.raises(ArithmeticError, match="no name"):
+        candle.Tensor.__torch_function__(Odd(), (), (FROZEN,))  # type: ignore[arg-type]
