@@ -7,6 +7,7 @@ from ._native import _core
 from .callables import way_of_running
 from .convert import Conversion, is_tensor_type
 from .devices import as_device
+from .leaves import shows_the_same
 from .trees import Walk
 
 TYPE_CHECKING = False
@@ -90,6 +91,11 @@ class _Accepting:
     def __init__(self, function: Any, framework: object, detach: bool) -> None:
         if not callable(function):
             raise TypeError(f"accepts() decorates functions, not {type(function).__name__}")
+        if isinstance(function, type):
+            raise TypeError(
+                f"accepts() decorates functions, not the class {_named(function)}; decorate its "
+                "methods"
+            )
         self.way = way_of_running(function)
         if self.way == "generator":
             raise TypeError(f"{_named(function)} is a generator; decorate what makes each item")
@@ -159,10 +165,8 @@ class _Call:
         detach = accepting.detach and not own_gradients
         conversion = Conversion(target, device=device, detach=detach, where=_in_arguments)
         given = conversion.run(rest)
-        # The function's tensors by their ids; they live at least as long as this.
-        done = conversion.done
-        self.originals = {id(done[id(x)]): x for x in leaves if id(x) in done}
-        self.kept = done
+        # The caller's tensors, and what the function is given for each.
+        self.pairs = [(x, conversion.done[id(x)]) for x in leaves if id(x) in conversion.done]
         self.args, self.kwargs = (*own, *given[0][len(own) :]), given[1]
 
     def given_back(self, result: Any) -> Any:
@@ -174,11 +178,18 @@ class _Call:
             target,
             device=device,
             detach=self.detach,
-            done=self.originals,
+            done=self.originals_in(result),
             numbers=self.numbers,
             where=self.in_result,
         )
         return conversion.run(result)
+
+    def originals_in(self, result: Any) -> dict[int, Any]:
+        """Give the caller's tensors by the ids of the function's that may be in its result."""
+        pairs = self.pairs
+        if is_tensor_type(type(result)):
+            pairs = [(x, given) for x, given in pairs if given is result]
+        return {id(given): x for x, given in pairs if _stands_for(given, x)}
 
     def in_result(self, path: str) -> str:
         """Say where in the result a tensor is."""
@@ -202,6 +213,23 @@ def _tensors(tree: object) -> list[Any]:
 
     Walk(lambda cls: gather if is_tensor_type(cls) else None)(tree)
     return tensors
+
+
+def _stands_for(given: Any, x: Any) -> bool:
+    """Tell whether what a function was given for a tensor still shows just what that one does.
+
+    A copy does not, as it may have been written to; nor does what was given another shape in place.
+    """
+    if given is x:
+        return True
+    try:
+        return shows_the_same(
+            _core.quietly(_core.shared, given), _core.quietly(_core.shared, x, True)
+        )
+    except (
+        BufferError
+    ):  # what is in its memory is not its elements, or it has become part of autograd
+        return False
 
 
 def _device_of(x: Any) -> Device:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ._native._core import Tensor
     from .dtypes import DType
 
-__all__ = ["Leaf", "Span", "is_filled", "overlapping", "view_of"]
+__all__ = ["Leaf", "Span", "is_filled", "overlapping", "shows_the_same", "view_of"]
 
 
 class Leaf:
@@ -90,6 +90,18 @@ class Span:
             "version": 3,
         }
         self._kept = kept
+
+
+def shows_the_same(a: Tensor, b: Tensor) -> bool:
+    """Tell whether two tensors show the same elements of the same memory in the same way."""
+    if a.device != b.device and not (a.device.on_host and b.device.on_host):
+        return False
+    if (a.dtype, a.shape) != (b.dtype, b.shape):
+        return False
+    if not a.size:
+        return True
+    strides = zip(a.shape, a.stride, b.stride, strict=True)
+    return a.data_ptr() == b.data_ptr() and all(n == 1 or s == t for n, s, t in strides)
 
 
 def view_of(block: Tensor, leaf: Leaf, low: int) -> Tensor:

@@ -118,6 +118,124 @@ def test_writes_are_seen() -> None:
     assert x.tolist() == [0, 0, 0]
 
 
+def reversed_axis() -> Any:
+    return np.arange(3.0)[::-1]
+
+
+def read_only() -> Any:
+    x = np.arange(3.0)
+    x.flags.writeable = False
+    return x
+
+
+COPIED = {
+    "reversed": ("torch", reversed_axis),
+    "read-only": ("torch", read_only),
+    "byte order": ("torch", lambda: np.arange(3, dtype=">f8")),
+    "overlapping": ("jax", lambda: np.lib.stride_tricks.as_strided(np.zeros(1, "f4"), (3,), (0,))),
+    "four bits": ("numpy", lambda: candle.arange(3, dtype="int4")),
+    "of jax": ("torch", lambda: pytest.importorskip("jax").numpy.arange(3.0)),
+    "of Arrow": ("torch", lambda: candle.from_arrow(pytest.importorskip("pyarrow").array([1.0]))),
+    "conjugate": ("numpy", lambda: pytest.importorskip("torch").tensor([1j, 2.0]).conj()),
+}
+
+
+@pytest.mark.filterwarnings("ignore::candle.ReadOnlyCopyWarning")
+@pytest.mark.parametrize("way", ["plain", "async", "nested", "out"])
+@pytest.mark.parametrize("case", COPIED)
+def test_what_was_written_to_a_copy_comes_back(case: str, way: str) -> None:
+    framework, make = COPIED[case]
+    pytest.importorskip(framework)
+
+    def increased(x: Any) -> Any:
+        x += 1
+        return x
+
+    async def later(x: Any) -> Any:
+        return increased(x)
+
+    def into(x: Any, out: Any) -> Any:
+        out[...] = x + 1 if framework != "jax" else out
+        return out
+
+    x = make()
+    before = candle.tensor(x).tolist()
+    expected = [value + 1 for value in before]
+    if way == "plain":
+        found = candle.accepts(framework)(increased)(x)
+    elif way == "async":
+        found = asyncio.run(candle.accepts(framework)(later)(x))
+    elif way == "nested":
+        found = candle.accepts(framework)(lambda x: {"a": [increased(x)]})(x)["a"][0]
+    elif framework == "jax":
+        pytest.skip("jax writes nothing")
+    else:
+        found = candle.accepts(framework)(into)(x, make())
+    assert candle.tensor(found).tolist() == expected
+    assert type(found) is type(x)
+    assert candle.tensor(x).tolist() == before
+
+
+def with_other_shape(x: Any) -> Any:
+    x.shape = (3, 2)
+    return x
+
+
+def with_other_dtype(x: Any) -> Any:
+    x.dtype = "int32"
+    return x
+
+
+def with_other_data(x: Any) -> Any:
+    x.data = x.data.new_zeros(5)
+    return x
+
+
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
+@pytest.mark.parametrize(
+    ("framework", "change", "expected"),
+    [
+        ("torch", lambda x: x.t_(), (3, 2)),
+        ("torch", lambda x: x.unsqueeze_(0), (1, 2, 3)),
+        ("torch", lambda x: x.resize_(2), (2,)),
+        ("torch", with_other_data, (5,)),
+        ("numpy", with_other_shape, (3, 2)),
+        ("numpy", with_other_dtype, (2, 3)),
+    ],
+)
+def test_what_was_changed_in_place_comes_back(framework: str, change: Any, expected: Any) -> None:
+    """The function's tensor is another view of the caller's memory then."""
+    pytest.importorskip(framework)
+    others = [np.ones((2, 3), "f4")] if framework != "numpy" else []
+    for x in (candle.ones((2, 3)), *others):
+        found = candle.accepts(framework)(change)(x)
+        assert found is not x
+        assert tuple(found.shape) == expected
+        assert str(found.dtype) == ("int32" if change is with_other_dtype else "float32")
+        assert candle.shares_memory(found, x) == (change is not with_other_data)
+        assert tuple(x.shape) == (2, 3)
+
+
+def test_shared_ones_come_back_as_they_were() -> None:
+    """Empty ones and axes of one element too."""
+    arrays = (
+        np.arange(3.0),
+        np.zeros((2, 0)),
+        np.zeros((1, 3, 1))[:, ::2],
+        np.zeros(()),
+    )
+    tensors = tuple(map(candle.asarray, arrays))
+    for framework, xs in (("torch", arrays + tensors), ("numpy", tensors), ("candle", arrays)):
+        pytest.importorskip(framework)
+        found = candle.accepts(framework)(lambda *xs: xs)(*xs)
+        assert [a is b for a, b in zip(found, xs, strict=True)] == [True] * len(xs)
+
+
+def test_classes_are_refused() -> None:
+    with pytest.raises(TypeError, match="not the class Answer; decorate its methods"):
+        candle.accepts("numpy")(Answer)
+
+
 def test_unknown_kinds_get_candle() -> None:
     assert isinstance(doubled(Producer(shape=(3,))), candle.Tensor)
 
