@@ -42,6 +42,8 @@ def _read(t: Tensor, index: Any) -> Tensor:
 def _write(t: Tensor, index: Any, value: Any) -> None:
     """Write to the elements that masks and tensors of ints choose, as through any other index."""
     _check_index(index)
+    if isinstance(value, float):  # numpy's float64 too is a number, which has to fit
+        value = float(value)
     engine = engine_for(t)
     place = engine.place(t)
     with engine.on(place):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import ceil, isfinite
 
-from . import cuda
+from . import cuda, frameworks
 from ._native import _core
 from ._native._core import asarray, from_arrow, from_dlpack
 from .devices import as_device, cpu
@@ -129,7 +129,7 @@ def full(
     Raises
     ------
     ValueError
-        For an int that the dtype does not hold.
+        For a number beyond the range of the dtype, which of integers is NaN too.
     BufferError
         For a complex value and a dtype that is not complex.
     """
@@ -431,6 +431,8 @@ def allocate(
 
 
 def _filled(shape: tuple[int, ...], value: Any, dtype: DType | None, device: object) -> Tensor:
+    if dtype is not None and frameworks.is_number(type(value)):
+        value = asarray(value).item()  # so that it has to fit, as Python's numbers have
     if type(value) in (bool, int, float, complex):
         filled = allocate(shape, dtype or as_dtype(type(value)), device)
         _core.fill(filled, value)

@@ -52,7 +52,7 @@ def cat(tensors: Iterable[object], dim: int = 0) -> Tensor:
     begin = 0
     for part in parts:
         end = begin + part.shape[axis]
-        _core.copy_into(joined[(*[slice(None)] * axis, slice(begin, end))], part)
+        _core.copy_into(_room(joined, (*[slice(None)] * axis, slice(begin, end)), "cat"), part)
         begin = end
     return joined
 
@@ -88,8 +88,21 @@ def stack(tensors: Iterable[object], dim: int = 0) -> Tensor:
     place = device_or(None, parts[0])
     stacked = allocate((*shape[:axis], len(parts), *shape[axis:]), parts[0].dtype, place)
     for index, part in enumerate(parts):
-        _core.copy_into(stacked[(*[slice(None)] * axis, index)], part)
+        _core.copy_into(_room(stacked, (*[slice(None)] * axis, index), "stack"), part)
     return stacked
+
+
+def _room(joined: Tensor, key: tuple[slice | int, ...], function: str) -> Tensor:
+    """Give the part of a result that a tensor goes to."""
+    try:
+        return joined[key]
+    except BufferError:  # of memory of its own, only for elements that share a byte
+        name = joined.dtype.name
+        wide = {"int4": "int8", "uint4": "uint8"}.get(name, "float32")
+        raise BufferError(
+            f"{function} would lay a part from the middle of a byte on, as {name} elements are "
+            f"packed; join t.to('{wide}') of each, and take .to('{name}') of the result"
+        ) from None
 
 
 def _alike(tensors: Iterable[object], function: str) -> list[Tensor]:

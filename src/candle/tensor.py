@@ -91,7 +91,7 @@ class _Methods(Tensor):
         return self
 
     def fill_(self, value: object) -> Tensor:
-        """Write one number to every element. ValueError if the tensor is read-only.
+        """Write one number to every element. ValueError if read-only, or out of range.
 
         Parameters
         ----------

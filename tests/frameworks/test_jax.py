@@ -99,6 +99,18 @@ def test_integers_of_four_bits_come_in_as_a_copy(dtype: str, take: Any) -> None:
         assert take(empty).tolist() == empty.tolist()
 
 
+def test_what_jax_has_but_does_not_take_is_not_said_to_be_lacking() -> None:
+    """By way of numpy it comes, in a copy."""
+    for dtype in ("int4", "uint4", "float4_e2m1fn"):
+        assert hasattr(jax.numpy, dtype)
+        t = candle.tensor([1, 2, 3, 4]).to(dtype)
+        with pytest.raises(BufferError, match=f"jax has no {dtype} that it takes as foreign mem"):
+            t.jax()
+        said = candle.explain(t, "jax").reasons[0].fact
+        assert said == f"jax has no {dtype} that it takes as foreign memory"
+        assert jax.numpy.asarray(t.numpy()).astype("float32").tolist() == [1, 2, 3, 4]
+
+
 def test_integers_of_four_bits_are_not_shared() -> None:
     x = jnp.arange(4, dtype="int4")
     for take in (candle.asarray, candle.from_dlpack):

@@ -132,7 +132,7 @@ def _to_e8m0(value: float) -> int | None:
     power = _power_of_two(exponent)
     code = exponent + 127
     rest, half = exact - power, power / 2
-    code += rest > half or (rest == half and code % 2 == 1)
+    code += rest >= half
     return None if code > 254 else max(code, 0)
 
 

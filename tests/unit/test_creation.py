@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 
 import pytest
 from labels import label
@@ -278,3 +279,52 @@ def test_needs_no_numpy(in_child):
         assert "numpy" in sys.modules
     """
     in_child(code).check()
+
+
+INTEGERS = {
+    f"{'u' if low == 0 else ''}int{bits}": (low, high)
+    for bits in (4, 8, 16, 32, 64)
+    for low, high in ((0, 2**bits - 1), (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1))
+}
+
+
+def test_numbers_that_integers_do_not_hold_are_refused_everywhere():
+    """Of a float what counts is what is left once its fraction is cut, as by `to`."""
+    np = pytest.importorskip("numpy")
+    from candle import array_api
+
+    for name, (low, high) in INTEGERS.items():
+        ways = {
+            "full": lambda x, name=name: candle.full(2, x, dtype=name)[0],
+            "full_like": lambda x, name=name: candle.full_like(candle.zeros(2, dtype=name), x)[0],
+            "full_like, a dtype": lambda x, name=name: candle.full_like([1.0], x, dtype=name),
+            "array_api.full": lambda x, name=name: array_api.full((1,), x, dtype=name),
+            "tensor": lambda x, name=name: candle.tensor(x, dtype=name),
+            "a list": lambda x, name=name: candle.tensor([x], dtype=name),
+            "Tensor": lambda x, name=name: candle.Tensor([[x]], dtype=name),
+            "fill_": lambda x, name=name: candle.zeros(2, dtype=name).fill_(x)[0],
+            "assignment": lambda x, name=name: candle.zeros(1, dtype=name).__setitem__(..., x),
+        }
+        beyond = [float(high + 1), float(low - 1) if high < 2**53 else 2.0 * low - 1]
+        for way, make in ways.items():
+            for wrong in (math.nan, math.inf, -math.inf, 1e300, *beyond):
+                with pytest.raises(ValueError, match=re.escape(f"{wrong!r} does not fit {name}")):
+                    make(wrong)
+            most = float(high) if high < 2**53 else math.nextafter(float(high), 0)
+            fractions = (0.9, 0.5 - 1) if high < 2**50 else (0.0, 0.0)
+            for held in (0.0, -0.0, most, most + fractions[0], low + fractions[1], 2.5, 5e-324):
+                made = make(held)
+                assert made is None or int(made.item()) == math.trunc(held), (way, name, held)
+        for way in ("full", "full_like", "full_like, a dtype", "array_api.full"):
+            for wrong in (np.float32(np.nan), np.float64(np.inf), np.float16(-np.inf), np.nan):
+                with pytest.raises(ValueError, match=f"does not fit {name}"):
+                    ways[way](wrong)
+            assert ways[way](np.float32(2.5)).item() == 2
+    with pytest.raises(ValueError, match="300 does not fit uint8"):
+        candle.full(2, np.int64(300), dtype="uint8")
+    assert candle.full(2, np.int8(-3)).dtype is candle.int8
+    for name in ("float32", "float8_e4m3fn", "complex64"):
+        assert math.isnan(candle.full(1, math.nan, dtype=name).to("complex64").item().real)
+    assert candle.full(1, math.nan, dtype="bool").item() is True
+    with pytest.raises(BufferError, match="times"):
+        candle.full(1, np.datetime64("2020-01-01"), dtype="int64")

@@ -79,3 +79,21 @@ def test_what_does_not_join(join):
 def test_cat_needs_an_axis():
     with pytest.raises(ValueError, match="use stack"):
         candle.cat([candle.ones(()), candle.ones(())])
+
+
+@pytest.mark.parametrize(
+    ("name", "wide"), [("int4", "int8"), ("uint4", "uint8"), ("float4_e2m1fn", "float32")]
+)
+def test_packed_parts_within_a_byte(name, wide):
+    """What is asked for and the way to it are said; what begins on whole bytes is joined."""
+    odd, even = candle.tensor([[1, 2, 3]]).to(name), candle.tensor([[1, 2, 3, 4]]).to(name)
+    assert candle.cat([even, even]).tolist() == [[1, 2, 3, 4]] * 2
+    assert candle.cat([even, odd], 1).tolist() == [[1, 2, 3, 4, 1, 2, 3]]
+    assert candle.stack([even, even]).tolist() == [[[1, 2, 3, 4]]] * 2
+    for join, parts in (("cat", [odd, odd]), ("stack", [odd[0], odd[0]])):
+        said = rf"{join} would .* {name} elements are packed; join t\.to\('{wide}'\) of each"
+        with pytest.raises(BufferError, match=said) as caught:
+            getattr(candle, join)(parts)
+        assert "view" not in str(caught.value)
+        joined = getattr(candle, join)([part.to(wide) for part in parts]).to(name)
+        assert joined.tolist() == [[1, 2, 3]] * 2

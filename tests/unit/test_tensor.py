@@ -134,7 +134,7 @@ def test_views_of_packed_elements_begin_on_whole_bytes(name: str) -> None:
         lambda: t.__setitem__(1, 0),
         lambda: _core.restride(line, (2, 2), (2, 1), 1),
     ):
-        with pytest.raises(BufferError, match=r"on a whole byte; .*t\.to"):
+        with pytest.raises(BufferError, match=rf"^{name} elements.* middle of a byte; .*t\.to\("):
             move()
     assert t.tolist() == [[0, 1, 2], [3, 4, 6]]
     assert line[2:].tolist() == [2, 3, 4, 6]

@@ -170,7 +170,7 @@ class Tensor:
             If the tensor is read-only, has an axis of stride 0, or the shapes do not broadcast.
         """
     def fill_(self, value: object) -> Tensor:
-        """Write one number to every element. ValueError if the tensor is read-only.
+        """Write one number to every element. ValueError if read-only, or out of range.
 
         Parameters
         ----------

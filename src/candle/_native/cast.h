@@ -32,8 +32,8 @@ Scalar load_scalar(const std::byte* data, int64_t bit, DLDataType dtype) noexcep
 ///
 /// One rounding from the source value, to nearest even. Overflow gives inf where the type has it,
 /// else NaN; where the type has neither (fp6, fp4), the largest of that sign. To float8_e8m0fnu:
-/// the nearest power of two, ties to the even exponent code, below the smallest the smallest, zero
-/// and negative NaN. Float to integer truncates and saturates, NaN becomes 0. Integer to integer
+/// the nearest power of two, ties to the larger, below the smallest the smallest, zero and negative
+/// NaN. Float to integer truncates and saturates, NaN becomes 0. Integer to integer
 /// wraps. Anything to bool is `!= 0`.
 bool store_scalar(std::byte* data, int64_t bit, DLDataType dtype, const Scalar& value) noexcept;
 

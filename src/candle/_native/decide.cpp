@@ -222,9 +222,13 @@ Fact describe(Reason reason, const Source& source, const Demand& demand) noexcep
       say("the tensor has %d axes, and %s takes %d to %d", source.ndim, consumer, demand.least_axes,
           demand.most_axes);
       break;
-    case Reason::dtype_unknown:
-      say("%s has no %s", consumer, wanted);
+    case Reason::dtype_unknown: {
+      const bool by_capsule =
+          demand.route == Route::dlpack_versioned || demand.route == Route::dlpack_legacy;
+      say(by_capsule ? "%s has no %s that it takes as foreign memory" : "%s has no %s", consumer,
+          wanted);
       break;
+    }
     case Reason::would_narrow:
       say("%s would make %s smaller", consumer, wanted);
       break;

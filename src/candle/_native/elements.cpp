@@ -161,21 +161,18 @@ bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept {
   const DTypeRow& row = dtype_table[dtype];
   if (row.kind != Kind::signed_int && row.kind != Kind::unsigned_int) return true;
   const int bits = row.dlpack.bits;
+  const bool is_signed = row.kind == Kind::signed_int;
+  const uint64_t most = ~uint64_t{0} >> (64 - bits + (is_signed ? 1 : 0));
+  const int64_t least = is_signed ? -static_cast<int64_t>(most) - 1 : 0;
   bool inside = !is_large(scalar, value);
-  if (row.kind == Kind::unsigned_int) {
-    const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-    if (scalar.kind == Scalar::Kind::signed_int) {
-      inside = scalar.integer >= 0 && static_cast<uint64_t>(scalar.integer) <= most;
-    } else if (scalar.kind == Scalar::Kind::unsigned_int) {
-      inside = scalar.unsigned_integer <= most;
-    }
-  } else {
-    const int64_t most = static_cast<int64_t>((uint64_t{1} << (bits - 1)) - 1);
-    if (scalar.kind == Scalar::Kind::signed_int) {
-      inside = scalar.integer <= most && scalar.integer >= -most - 1;
-    } else if (scalar.kind == Scalar::Kind::unsigned_int) {
-      inside = false;
-    }
+  if (scalar.kind == Scalar::Kind::signed_int) {
+    inside = scalar.integer >= least &&
+             (scalar.integer < 0 || static_cast<uint64_t>(scalar.integer) <= most);
+  } else if (scalar.kind == Scalar::Kind::unsigned_int) {
+    inside = scalar.unsigned_integer <= most;
+  } else if (scalar.kind == Scalar::Kind::real && inside) {
+    const double whole = std::trunc(scalar.real);  // false of NaN, whatever is asked
+    inside = whole >= static_cast<double>(least) && whole < 2 * static_cast<double>(most / 2 + 1);
   }
   if (inside) return true;
   const Ref text = in_words(value);

@@ -22,8 +22,8 @@ inline bool is_large(const Scalar& scalar, PyObject* value) {
 /// Sets the ValueError for an int that is wanted as int64, no dtype having been named.
 void refuse_large(PyObject* value) noexcept;
 
-/// Whether a Python number fits a dtype unchanged in range (floats always do; integers only into
-/// integer ranges). False with a ValueError set.
+/// Whether a Python number fits the range of a dtype: of an integer one, a float by what is left
+/// once its fraction is cut; any fits the others. False with a ValueError set.
 bool fits(const Scalar& scalar, DTypeId dtype, PyObject* value) noexcept;
 
 /// Writes one element `bit` bits after `data`; false with an error set.

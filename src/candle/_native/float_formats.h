@@ -127,14 +127,15 @@ struct FloatFormat {
 struct PowerOfTwoFormat {
   static constexpr uint32_t nan = 255;
 
-  /// The nearest power of two; of two equally near, the one with the even code.
+  /// The nearest power of two; of two equally near the larger, as ml_dtypes and torch have it: a
+  /// significand of one bit is odd in both.
   static constexpr uint32_t round(bool negative, uint64_t significand, int exponent) {
     if (negative || significand == 0) return nan;
     const int width = 64 - std::countl_zero(significand);
     int code = exponent + width - 1 + 127;
     const uint64_t doubled_rest = (significand - (uint64_t{1} << (width - 1))) << 1;
     const uint64_t middle = uint64_t{1} << (width - 1);
-    if (doubled_rest > middle || (doubled_rest == middle && (code & 1) != 0)) code++;
+    if (doubled_rest >= middle) code++;
     return static_cast<uint32_t>(std::clamp(code, 0, 255));
   }
 
