@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
 from typing import Any
 
@@ -209,3 +210,35 @@ def test_refusals_carry_their_plan() -> None:
         plan.reasons[-1].code == "no_cast"
     )
     assert pickle.loads(pickle.dumps(caught.value)).plan == plan
+
+
+VALUES: list[Any] = [
+    *(True, 7, -1, 300, 1 << 40, 1.5, math.nan, math.inf, 1e300, 1j, 1 << 64),
+    *([], [1, -1], [300], [[True], [2]], [1.5, 2], [math.nan], [0.5, 1j], [1 << 64]),
+    *(range(3), (1, [2]), [np.complex64(1j)], [np.float64(3)], [np.zeros(2, "c8")] * 2),
+    *([np.zeros(2), 1], [np.zeros(0, "c8")], [np.int64(300), 7], [candle.zeros(2, dtype="int4")]),
+]
+
+
+@pytest.mark.parametrize("dtype", [None, *(row[0] for row in _core.dtype_rows())])
+def test_python_values_are_planned_as_they_are_made(dtype: str | None) -> None:
+    """Whether they can be is known of the values alone."""
+    for x in VALUES:
+        refused = made = None
+        try:
+            made = candle.asarray(x, dtype=dtype)
+        except (BufferError, TypeError, ValueError, OverflowError) as error:
+            refused = error
+        if isinstance(refused, BufferError) or refused is None:
+            plan = candle.explain(x, dtype=dtype)
+            assert plan.action == ("copy" if refused is None else "refuse"), (x, dtype)
+            assert made is None or plan.nbytes == made.nbytes, (x, dtype)
+            told = getattr(refused, "plan", None)
+            if told is not None:
+                assert plan.reasons == told.reasons
+            elif refused is not None:
+                assert plan.reasons[0].fact == str(refused)
+        else:
+            with pytest.raises(type(refused)) as caught:
+                candle.explain(x, dtype=dtype)
+            assert str(caught.value) == str(refused)

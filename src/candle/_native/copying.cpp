@@ -83,6 +83,15 @@ bool write_source(Tensor* dst, const Source& source) noexcept {
                   bytes_of(dst->size, dst->dtype, dst->padded));
 }
 
+bool check_copy_into(const Tensor* dst, const Tensor* src) noexcept {
+  const Source source = source_of(src);
+  Demand demand;
+  Decision decision;
+  if (!decide_write(dst, source, &demand, &decision)) return false;
+  if (decision.action == Action::refuse) refuse({decision, source, demand, state.tensor_type});
+  return decision.action != Action::refuse;
+}
+
 bool copy_into(Tensor* dst, Tensor* src) noexcept {
   if (!writable(dst)) return false;
   const Source source = source_of(src);

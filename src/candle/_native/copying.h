@@ -33,6 +33,9 @@ bool write_source(Tensor* dst, const Source& source) noexcept;
 /// that may not be written.
 bool copy_into(Tensor* dst, Tensor* src) noexcept;
 
+/// Raises what `copy_into` would refuse, and copies nothing: the two may have no memory.
+bool check_copy_into(const Tensor* dst, const Tensor* src) noexcept;
+
 /// A fresh row-major tensor with the elements of a source, cast to the Demand's dtype. The decision
 /// has been recorded.
 PyObject* copy_of(PyTypeObject* type, const Source& source, const Demand& demand) noexcept;

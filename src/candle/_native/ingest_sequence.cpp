@@ -195,23 +195,36 @@ bool builds_at_once(const Request& request) {
          request.dry == nullptr;
 }
 
-/// Makes a tensor of Python values, as a move like any other.
-template <typename Make>
+/// Makes a tensor of Python values, as a move like any other. `store` writes the values to memory,
+/// a number of bits one behind the other: 0 where a dry run only asks whether they can be.
+template <typename Store>
 PyObject* build(const Ingest& ingest, Route route, DTypeId dtype, int32_t ndim,
-                const int64_t* shape, Make make) {
+                const int64_t* shape, Store store) {
+  const auto make = [&]() -> PyObject* {
+    Tensor* tensor = allocate(ingest.type, dtype, ndim, shape);
+    if (tensor == nullptr) return nullptr;
+    Ref owned = Ref::steal(tensor->object());
+    return store(tensor->data, tensor->bits()) ? owned.release() : nullptr;
+  };
   if (builds_at_once(ingest.request)) return make();
   Building building(ingest, route, dtype, ndim, shape);
-  PyObject* planned = nullptr;
-  return building.goes_on(&planned) ? building.done(Ref::steal(make())) : planned;
+  PyObject* result = nullptr;
+  if (building.goes_on(&result)) return building.done(Ref::steal(make()));
+  Ref planned = Ref::steal(result);
+  alignas(16) std::byte scratch[16];
+  return planned && store(scratch, 0) ? planned.release() : nullptr;
 }
 
 /// Writes the numbers of a surveyed sequence in row-major order.
 struct Filler {
-  Tensor* tensor;
+  const Survey& survey;
+  DTypeId dtype;
+  std::byte* data;
+  int64_t step;  // bits
   int64_t bit = 0;
 
   bool fill(PyObject* x, int32_t at) {
-    if (at == tensor->ndim()) {
+    if (at == survey.known) {
       Scalar scalar;
       bool is_number;
       if (!scalar_of(x, &scalar, &is_number)) return false;
@@ -219,13 +232,13 @@ struct Filler {
         PyErr_SetString(PyExc_RuntimeError, "a sequence changed while it was read");
         return false;
       }
-      if (!store(tensor->data, bit, tensor->dtype, scalar, x)) return false;
-      bit += tensor->bits();
+      if (!store(data, bit, dtype, scalar, x)) return false;
+      bit += step;
       return true;
     }
     const Ref items = Ref::steal(PySequence_Fast(x, "a sequence changed while it was read"));
     if (!items) return false;
-    const auto count = static_cast<Py_ssize_t>(tensor->shape()[at]);
+    const auto count = static_cast<Py_ssize_t>(survey.shape[at]);
     return each_item(items.get(), count, [this, at](PyObject* item) { return fill(item, at + 1); });
   }
 };
@@ -239,13 +252,10 @@ PyObject* from_numbers(const Ingest& ingest, const Survey& survey) {
       return nullptr;
     }
   }
-  return build(ingest, Route::sequence, dtype, survey.known, survey.shape, [&]() -> PyObject* {
-    Tensor* tensor = allocate(ingest.type, dtype, survey.known, survey.shape);
-    if (tensor == nullptr) return nullptr;
-    Ref owned = Ref::steal(tensor->object());
-    Filler filler{tensor};
-    return filler.fill(ingest.x, 0) ? owned.release() : nullptr;
-  });
+  return build(ingest, Route::sequence, dtype, survey.known, survey.shape,
+               [&](std::byte* data, int64_t step) {
+                 return Filler{survey, dtype, data, step}.fill(ingest.x, 0);
+               });
 }
 
 /// Copies the tensors at a surveyed sequence's leaves into one, whose first `depth` axes are the
@@ -295,14 +305,16 @@ struct Stacker {
                    whole->row().name, leaf->row().name);
       return false;
     }
-    if (ingest.request.dry != nullptr) return true;
+    const int64_t begin = leaf->size * next++;
+    if (ingest.request.dry != nullptr)
+      return begins_a_byte(whole, begin) && check_copy_into(whole, leaf);
     Tensor* part = new_view(whole, leaf->ndim());
     if (part == nullptr) return false;
     const Ref owned = Ref::steal(part->object());
     part->size = leaf->size;
     std::copy_n(whole->shape() + depth, leaf->ndim(), part->shape());
     std::copy_n(whole->strides() + depth, leaf->ndim(), part->strides());
-    return move_data(whole, leaf->size * next++, &part->data) && copy_into(part, leaf);
+    return move_data(whole, begin, &part->data) && copy_into(part, leaf);
   }
 
   bool start(Tensor* leaf) {
@@ -356,11 +368,8 @@ bool ingest_number(const Ingest& ingest, PyObject** result) noexcept {
       return true;
     }
   }
-  *result = build(ingest, Route::scalar, dtype, 0, nullptr, [&]() -> PyObject* {
-    Tensor* tensor = allocate(ingest.type, dtype, 0, nullptr);
-    if (tensor == nullptr) return nullptr;
-    Ref owned = Ref::steal(tensor->object());
-    return store(tensor->data, 0, dtype, scalar, ingest.x) ? owned.release() : nullptr;
+  *result = build(ingest, Route::scalar, dtype, 0, nullptr, [&](std::byte* data, int64_t) {
+    return store(data, 0, dtype, scalar, ingest.x);
   });
   return true;
 }

@@ -242,20 +242,22 @@ Tensor* new_view(Tensor* base, int32_t ndim) noexcept {
   return view;
 }
 
+bool begins_a_byte(const Tensor* tensor, int64_t elements) noexcept {
+  if (elements * tensor->bits() % 8 == 0) return true;
+  const Kind kind = tensor->row().kind;
+  PyErr_Format(PyExc_BufferError,
+               "%s elements are packed, and what is asked for would begin in the middle of a byte; "
+               "take it of t.to(\"%s\"), or the values of all by t.tolist()",
+               tensor->row().name,
+               kind == Kind::signed_int     ? "int8"
+               : kind == Kind::unsigned_int ? "uint8"
+                                            : "float32");
+  return false;
+}
+
 bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcept {
-  const int64_t bits = elements * tensor->bits();
-  if (bits % 8 != 0) {
-    const Kind kind = tensor->row().kind;
-    PyErr_Format(PyExc_BufferError,
-                 "%s elements are packed, and what is asked for would begin in the middle of a "
-                 "byte; take it of t.to(\"%s\"), or the values of all by t.tolist()",
-                 tensor->row().name,
-                 kind == Kind::signed_int     ? "int8"
-                 : kind == Kind::unsigned_int ? "uint8"
-                                              : "float32");
-    return false;
-  }
-  *data = tensor->data + bits / 8;
+  if (!begins_a_byte(tensor, elements)) return false;
+  *data = tensor->data + elements * tensor->bits() / 8;
   return true;
 }
 

@@ -58,6 +58,9 @@ Owner share_of(Tensor* tensor) noexcept;
 /// caller.
 Tensor* new_view(Tensor* base, int32_t ndim) noexcept;
 
+/// Whether the element after as many others is the first of a byte; a BufferError is set else.
+bool begins_a_byte(const Tensor* tensor, int64_t elements) noexcept;
+
 /// `data` moved by so many elements; false with a BufferError set where a packed element does not
 /// begin a byte.
 bool move_data(const Tensor* tensor, int64_t elements, std::byte** data) noexcept;
