@@ -24,21 +24,15 @@ from .accepting import accepts
 from .codes import ReasonCode
 from .convert import convert
 from .creation import (
-    arange,
     asarray,
     empty,
     empty_like,
-    eye,
     from_arrow,
     from_dlpack,
     full,
     full_like,
-    linspace,
-    meshgrid,
     ones,
     ones_like,
-    tril,
-    triu,
     zeros,
     zeros_like,
 )
@@ -95,6 +89,7 @@ from .forbidding import strict
 from .io import load_npy, load_npz, load_safetensors, safetensors_metadata, save_safetensors
 from .joining import cat, stack
 from .memory import owner, shares_memory
+from .patterns import arange, eye, linspace, meshgrid, tril, triu
 from .plan import CopyError, Plan, ReadOnlyCopyWarning, Reason
 from .sampling import rand, randn
 from .sharing import Shared, share

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle.frameworks import target
 
 torch = pytest.importorskip("torch")
 
@@ -474,3 +475,24 @@ def test_storage_that_nobody_may_ask_for(error: type[Exception]) -> None:
             raise error("Cannot access storage of OpaqueTensorImpl")
 
     assert _no_memory(Opaque()) is None
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda t: t.torch(),
+        lambda t: candle.convert({"a": [t]}, "torch"),
+        lambda t: candle.convert({"a": [t, t[1:]]}, "torch"),
+        candle.accepts("torch")(lambda x: x),
+        torch.neg,
+    ],
+    ids=["door", "convert", "convert together", "accepts", "torch function"],
+)
+def test_who_is_warned_of_read_only_copies_is_the_caller(
+    move: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "_told", set())
+    t = candle.asarray(bytes(4))
+    with pytest.warns(candle.ReadOnlyCopyWarning) as told:
+        move(t)
+    assert [warning.filename for warning in told] == [__file__]

@@ -24,7 +24,7 @@ LINES = (
     ("naming", "dtypes", "devices", "threads"),
     ("codes", "callables", "plan", "ledger", "forbidding", "tracing", "neighbours", "attaching"),
     ("frameworks", "cuda"),
-    ("creation", "printing", "joining", "sampling", "pickling", "engines"),
+    ("creation", "patterns", "printing", "joining", "sampling", "pickling", "engines"),
     ("views", "doors"),
     ("tensor", "delegating"),
     ("operators", "advanced_indexing", "numpy_protocols", "reductions", "hf_methods"),

@@ -12,20 +12,14 @@ complex64, which `__array_namespace_info__().default_dtypes()` says.
 from __future__ import annotations
 
 from ..creation import (
-    arange,
     asarray,
     empty,
     empty_like,
-    eye,
     from_dlpack,
     full,
     full_like,
-    linspace,
-    meshgrid,
     ones,
     ones_like,
-    tril,
-    triu,
     zeros,
     zeros_like,
 )
@@ -44,6 +38,7 @@ from ..dtypes import (
     uint32,
     uint64,
 )
+from ..patterns import arange, eye, linspace, meshgrid, tril, triu
 from . import fft, linalg
 from .casting import astype, can_cast, finfo, iinfo, isdtype, result_type
 from .delegated import defined as _defined

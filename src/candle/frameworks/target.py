@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 from .._native import _core
@@ -32,13 +33,20 @@ def tell_read_only(name: str) -> None:
     if name in _told:
         return
     _told.add(name)
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _is_here(frame.f_globals.get("__name__")):
+        level, frame = level + 1, frame.f_back
     warnings.warn(
         f"the tensor is read-only and {name} has no read-only tensors, so that it was copied; "
         f"{name}(copy=False) shares it on your word that nothing is written, {name}(copy=True) "
         "copies without this warning (given once per process)",
         ReadOnlyCopyWarning,
-        stacklevel=3,
+        stacklevel=level,
     )
+
+
+def _is_here(module: object) -> bool:
+    return str(module).partition(".")[0] == "candle"
 
 
 def demands_of_writers(consumer: str, **takes: Any) -> tuple[Demand, Demand]:
