@@ -222,13 +222,13 @@ def _stands_for(given: Any, x: Any) -> bool:
     """
     if given is x:
         return True
+    detach = frameworks.detacher(type(x))
     try:
         return shows_the_same(
-            _core.quietly(_core.shared, given), _core.quietly(_core.shared, x, True)
+            _core.quietly(_core.shared, given),
+            _core.quietly(_core.shared, x if detach is None else detach(x)),
         )
-    except (
-        BufferError
-    ):  # what is in its memory is not its elements, or it has become part of autograd
+    except BufferError:  # what is in its memory is not its elements, or it records gradients now
         return False
 
 

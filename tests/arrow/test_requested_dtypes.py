@@ -229,3 +229,10 @@ def test_on_devices_nobody_looks() -> None:
     empty = candle.from_dlpack(Producer(shape=(0,), device=(10, 0)))
     with pytest.raises(BufferError, match="candle copies on the CPU"):
         empty.__arrow_c_device_array__(pa.int32().__arrow_c_schema__())
+
+
+def test_complex_numbers_are_rounded_as_floats_are() -> None:
+    t = candle.tensor([0.1 + 2j, complex("nan"), 1e300], dtype="complex128")
+    kind = candle.zeros(1, dtype="complex64").arrow().type
+    back = candle.from_arrow(t.arrow(type=kind))
+    assert (back.dtype, repr(back.tolist())) == ("complex64", repr(t.to("complex64").tolist()))

@@ -414,3 +414,13 @@ def test_four_axes_in_the_opposite_order() -> None:
         t = candle.asarray(items)
         t[...] = t.permute(3, 2, 1, 0)
         assert np.array_equal(items, want), side
+
+
+@pytest.mark.parametrize("begins", [(0, 1), (1, 0)])
+def test_one_number_onto_half_of_itself(begins: tuple[int, int]) -> None:
+    """Without axes, and still a shift: by a complex number's component."""
+    t = candle.tensor([1.0, 2.0, 3.0], dtype="float32")
+    to, source = (t[i : i + 2].view("complex64")[0] for i in begins)
+    expected = source.item()
+    to.copy_(source)
+    assert to.item() == expected

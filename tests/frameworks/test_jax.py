@@ -324,6 +324,12 @@ def test_standard_door_and_read_only_memory() -> None:
         t.__dlpack__(copy=False)
 
 
+def test_nothing_is_explained_of_what_jax_itself_says() -> None:
+    with pytest.raises(BufferError, match="PRNGKey"):
+        candle.asarray(jax.random.key(0))
+    assert candle.frameworks.jax._explain(jnp.zeros(3)) is None
+
+
 def test_arrays_on_several_devices(in_child: Any) -> None:
     """No protocol hands them on: they are refused, and what the refusal says can be done."""
     code = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import candle
+from candle.frameworks.torch_writes import writes as answer_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -434,3 +436,17 @@ def test_errors_of_what_is_asked() -> None:
         candle.Tensor.__torch_function__(F.relu, (), (FROZEN,), {"inplace": Odd()})
     with pytest.raises(ArithmeticError, match="no name"):
         candle.Tensor.__torch_function__(Odd(), (), (FROZEN,))  # type: ignore[arg-type]
+
+
+def test_functions_without_a_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only their names tell."""
+    for function in (torch.Tensor.data_ptr, torch.Tensor.tolist, torch.from_numpy):
+        assert answer_for(function)[2:6] == (1, (), -1, "inplace")
+    assert answer_for(torch.Tensor.requires_grad_)[5] is None
+
+    def endless(x: Any) -> None: ...
+
+    endless.__wrapped__ = endless  # type: ignore[attr-defined]
+    assert answer_for(endless)[2] == 1
+    monkeypatch.delitem(sys.modules, "torch")
+    assert answer_for(len)[5] == "inplace"

@@ -55,6 +55,17 @@ def test_in_place_writes_the_devices_memory(cupy: Any, driver: Driver, device: i
     assert x.get().tolist() == [4, 6, 8]
 
 
+def test_operators_that_the_library_has_not_in_place(
+    cupy: Any, driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(cupy.ndarray, "__imatmul__")
+    x = array(cupy, [[1, 2], [3, 4]], 1)
+    t = candle.from_dlpack(x)
+    t @= t
+    assert t.device == "cuda:1"
+    assert x.get().tolist() == [[7, 10], [15, 22]]
+
+
 def test_read_only_memory_is_not_written(cupy: Any, driver: Driver) -> None:
     from torch_on_devices import raw
 

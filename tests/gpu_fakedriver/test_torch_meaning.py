@@ -300,6 +300,14 @@ def test_results_are_no_views_where_numpy_copies(computing: Any) -> None:
                 assert x.tolist() == [1, 2], call
 
 
+def test_out_of_two_results(computing: Any) -> None:
+    t = lent(np.array([7, -7]), 1)[1]
+    places = (lent(np.zeros(2, "int64"), 1)[1], lent(np.zeros(2, "int64"), 1)[1])
+    found = np.divmod(t, 2, out=places)
+    assert [x is place for x, place in zip(found, places, strict=True)] == [True, True]
+    assert [x.to("cpu").tolist() for x in found] == [[3, -4], [1, 1]]
+
+
 def test_in_place_beside_no_axes(computing: Any) -> None:
     x, t = lent(np.array([100, 7], "int8"), 1)
     wide = lent(np.array(300), 1)[1]

@@ -15,6 +15,7 @@ import pytest
 from interfaces import Interface
 
 import candle
+from candle.accepting import _stands_for
 from candle.testing import Producer, shares_memory
 
 
@@ -229,6 +230,26 @@ def test_shared_ones_come_back_as_they_were() -> None:
         pytest.importorskip(framework)
         found = candle.accepts(framework)(lambda *xs: xs)(*xs)
         assert [a is b for a, b in zip(found, xs, strict=True)] == [True] * len(xs)
+
+
+def test_what_a_tensor_stands_for() -> None:
+    t = candle.arange(6).reshape((2, 3))
+    same = (t, t[:], candle.asarray(t.numpy()), t.T.T, t[:, None][:, 0])
+    assert all(_stands_for(x, t) for x in same)
+    others = (
+        t[:1],
+        t.T,
+        t[::-1],
+        t.copy(),
+        t.view("uint64"),
+        candle.asarray(Producer(shape=(2, 3), dtype=(0, 64, 1), device=(10, 0))),
+    )
+    assert not any(_stands_for(x, t) for x in others)
+    torch = pytest.importorskip("torch")
+    own = torch.zeros(2, requires_grad=True)
+    assert _stands_for(own, own)
+    assert not _stands_for(own, own.detach())
+    assert _stands_for(own.detach(), own)
 
 
 def test_classes_are_refused() -> None:

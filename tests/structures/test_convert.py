@@ -353,6 +353,25 @@ def test_views_with_no_whole_share_again() -> None:
     assert rows[:, 6:].tolist() == [[0.0] * 4] * 3
 
 
+def test_read_only_views_with_no_whole_share_again() -> None:
+    """The consumer would be free to write: what is copied is what is shown."""
+    pytest.importorskip("tvm_ffi")
+    array = frozen(np.arange(1.0, 41.0).reshape(4, 10))
+    tree = [array[:, 2:6], array[:, 4:8]]
+    new, copies = copies_of(lambda: candle.convert(tree, "tvm_ffi"))
+    assert {reason.code for plan in copies for reason in plan.reasons} == {"read_only"}
+    assert [candle.asarray(x).tolist() for x in new] == [x.tolist() for x in tree]
+    assert candle.shares_memory(*new)
+    assert not candle.shares_memory(new[0], array)
+
+
+def test_dtypes_of_what_comes_in_as_a_copy_only() -> None:
+    x = np.arange(3, dtype=">f8")
+    for dtypes, wanted in (({"float64": "float32"}, "float32"), ({"int8": "int16"}, "float64")):
+        [found] = candle.convert([x], "candle", dtype=dtypes)
+        assert (str(found.dtype), found.tolist()) == (wanted, [0, 1, 2])
+
+
 @pytest.mark.parametrize("why", ["copy", "frozen", "dtype"])
 def test_little_of_much_memory_is_copied_apart(why: str) -> None:
     """Bytes that no tensor shows are neither read nor kept."""

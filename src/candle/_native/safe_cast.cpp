@@ -53,15 +53,9 @@ bool has_infinity(DTypeId dtype) {
           .real);
 }
 
-double real_of(const Scalar& value) {
-  switch (value.kind) {
-    case Scalar::Kind::real:
-      return value.real;
-    case Scalar::Kind::unsigned_int:
-      return static_cast<double>(value.unsigned_integer);
-    default:
-      return static_cast<double>(value.integer);
-  }
+double real_of_integer(const Scalar& value) {
+  return value.kind == Scalar::Kind::unsigned_int ? static_cast<double>(value.unsigned_integer)
+                                                  : static_cast<double>(value.integer);
 }
 
 /// Of a cast that may lose something.
@@ -76,7 +70,7 @@ bool keeps(const Scalar& value, DTypeId to) {
   if (exact_integer_bits(to) != 0) return limits_of(to).hold(value);
   const double made = cast(value, to).real;
   if (value.kind != Scalar::Kind::real)
-    return limits_of(id_float64).hold(value) && made == real_of(value);
+    return limits_of(id_float64).hold(value) && made == real_of_integer(value);
   return std::isnan(value.real) || !std::isnan(made);
 }
 
