@@ -83,7 +83,7 @@ class Span:
     __slots__ = ("__array_interface__", "_kept")
 
     def __init__(self, low: int, high: int, read_only: bool, kept: object) -> None:
-        self.__array_interface__ = {
+        self.__array_interface__: dict[str, Any] = {
             "data": (low, read_only),
             "shape": (high - low,),
             "typestr": "|u1",
