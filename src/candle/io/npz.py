@@ -74,11 +74,10 @@ def _members(file: File, zipped: ZipFile, wanted: frozenset[str] | None) -> dict
     found: dict[str, ZipInfo] = {}
     for info in zipped.infolist():
         name = info.filename.removesuffix(_SUFFIX)
-        if wanted is not None and name not in wanted:
+        is_array = name != info.filename  # numpy writes none under another name
+        if wanted is not None and not (is_array and name in wanted):
             continue
-        if name == info.filename:
-            if wanted is not None:
-                continue  # numpy writes no array under such a name; one may be there beside it
+        if not is_array:
             raise file.fault(
                 f"its member {shown(name)} is no array; names= loads others, and zipfile takes the "
                 "file apart"
